@@ -14,14 +14,12 @@ from collections import Counter
 from pathlib import Path
 
 GROUPS = {
-    "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
-    "trees": ("tree", "node", "leaf"),
-    "summaries": ("derived_summary",),
+    "vectors": ("derived_turn_vector", "derived_fact_vector"),
+    "summaries": ("artifact",),
     "facts": ("fact", "occurrence", "occurrence_turn", "derived_wording"),
     "entities and states": ("entity", "alias", "mention", "state"),
     "turns": ("turn", "chunk", "session"),
     "words": ("derived_turn_words", "derived_fact_words"),
-    "scenes": ("scene", "scene_member"),
     "logs of changes": ("change", "derived_word_change"),
 }
 

@@ -77,6 +77,7 @@ def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
             length=ones,
             asks=flags,
             asks_last=flags,
+            begins=flags,
             dated=flags,
             known=ones,
             muted=flags,

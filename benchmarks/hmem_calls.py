@@ -1,13 +1,13 @@
-"""What the index hmem asks of a model: consolidations lazy and eager, the calls of a question, and extraction.
+"""What the index hmem asks of a model: consolidations, the calls of a question, and extraction.
 
     python benchmarks/hmem_calls.py FILE [--only PART ...] [--questions 40] [--before COMMIT] [--work DIR]
 
 One conversation of a LoCoMo file is told to a memory, with a double in the place of a chat model, which counts by prompt and answers
 by local rules. The embedder is MiniLM, so that what joins is as in `hmem_shape.py`.
 
-- *consolidations*: calls of the prompt ``hmem_memory`` where memories are brought up to date after so many sessions, and at every join
-  (``eager=True``, as in the paper). *bound*: the parents of events that a write has touched, by the levels that are active; of eager
-  each event is a write. *saved*: of the calls of eager. A memory that joins nothing asks nobody.
+- *consolidations*: calls of the prompt ``hmem_memory`` where memories are brought up to date after so many sessions. *bound*: the
+  parents of events that a write has touched, by the levels that there are. *saved*: of the calls of the first way. A memory that joins
+  nothing asks nobody. The paper consolidates at every join.
 - *question*: calls of `ask` by prompt: one plan, one a sub-query, one more and again an answer for a follow-up at most, and one synthesis.
 - *extraction*: calls of the prompt ``extract`` with and without the index, and its tokens a turn; with ``--before`` also those of the
   prompt as it was at a commit, and their ratio.
@@ -24,7 +24,7 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -32,6 +32,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
 
+import numpy as np
 from tests.doubles import CountingChat, local_reply, prompt_of
 
 from kept import KeptVectors
@@ -39,12 +40,15 @@ from locomo.conversations import Conversation, Question, read_conversations
 from memforest import Config, MemForest
 from memforest.models import MINILM, Embedder, open_embedder
 from memforest.ports import ChatRequest
+from memforest.search.cache import forest_of
+from memforest.search.snapshot import load_snapshot
 from memforest.store.database import Database
 from memforest.store.directory import file_name
 from memforest.testing import FunctionChat
 from memforest.text import count_tokens
-from memforest.trees import hmem_rows
-from memforest.trees.hmem_rows import EVENT, ROOT
+from memforest.trees.attached import Attached
+from memforest.trees.hmem_grow import EVENT, ROOT
+from memforest.trees.hmem_score import node_marks
 
 __all__ = [
     "Asked",
@@ -54,7 +58,7 @@ __all__ = [
     "consolidated",
     "extracted",
     "main",
-    "touched",
+    "seen",
 ]
 
 USER = "u"
@@ -63,13 +67,8 @@ MEMORY = "hmem_memory"
 MOST_GROWTH = 1.15
 PARTS = ("consolidations", "question", "extraction")
 PLAN, REASON, ANSWER = "hmem_plan", "hmem_reason", "hmem_answer"
-WAYS = (
-    ("eager", 1, True),
-    ("lazy, each session", 1, False),
-    ("lazy, each 5 sessions", 5, False),
-    ("lazy, once", 0, False),
-)
-"""Name, sessions that are told before memories are brought up to date (0 for all), and whether it is eager."""
+WAYS = (("each session", 1), ("each 5 sessions", 5), ("once", 0))
+"""Name, and sessions that are told before memories are brought up to date, 0 for all."""
 _FIRST_MESSAGE = """
 from memforest.reading.prompts import load_prompt
 from memforest.text import count_tokens
@@ -89,47 +88,54 @@ class Consolidated:
     calls: int
     bound: int
 
-    def row(self, eager: int) -> str:
-        """Return a line of the table."""
-        saved = f"{100 * (1 - self.calls / eager):.1f}" if eager else ""
+    def row(self, first: int) -> str:
+        """Return a line of the table, beside the calls of the first way."""
+        saved = f"{100 * (1 - self.calls / first):.1f}" if first else ""
         return f"| {self.name} | {self.writes} | {self.events} | {self.memories} | {self.calls} | {self.bound} | {saved} |"
 
 
-def read_rows(folder: Path) -> list[hmem_rows.HMemNode]:
-    """Return the nodes of the index."""
+@dataclass(frozen=True)
+class Seen:
+    """The trees at one moment."""
+
+    events: Mapping[int, tuple[int, int, int]]
+    """Fact -> when it was told last, how often again, and the fact that began its parent."""
+    levels: int
+    """Of memories."""
+    joined: int
+    """Memories that join several nodes."""
+
+    def touched(self, before: Seen | None) -> int:
+        """Return how many parents have an event that is new, or was told again."""
+        known = {} if before is None else {fact: one[:2] for fact, one in before.events.items()}
+        return len({one[2] for fact, one in self.events.items() if known.get(fact) != one[:2]})
+
+
+def seen(folder: Path) -> Seen:
+    """Return the trees of the memory."""
     db = Database(folder / file_name(USER))
     try:
         with db.read() as tx:
-            return hmem_rows.everything(tx)
+            snapshot = load_snapshot(tx)
+            forest = forest_of(tx, snapshot, Attached(Config()).get(tx, INDEX))
     finally:
         db.close()
+    last, times = node_marks(forest, snapshot)
+    facts = forest.facts.ids[forest.item[forest.first]]
+    at = np.flatnonzero(forest.level == EVENT)
+    columns = (facts[at], last[at], times[at], facts[forest.parent[at]])
+    memories = (forest.level > EVENT) & (forest.level < ROOT)
+    return Seen(
+        {
+            fact: (told, often, begun)
+            for fact, told, often, begun in zip(*(one.tolist() for one in columns), strict=True)
+        },
+        len(np.unique(forest.level[memories])),
+        int((forest.children.counts[memories] > 1).sum()),
+    )
 
 
-def touched(before: Iterable[hmem_rows.HMemNode], after: Iterable[hmem_rows.HMemNode]) -> int:
-    """Return how many parents have an event that is new, or was told again."""
-
-    def events(those: Iterable[hmem_rows.HMemNode]) -> dict[int | None, tuple[int, int]]:
-        return {one.founder: (one.r_ms, one.n) for one in those if one.level == EVENT}
-
-    known, stored = events(before), list(after)
-    changed = {founder for founder, state in events(stored).items() if known.get(founder) != state}
-    return len({one.parent for one in stored if one.level == EVENT and one.founder in changed})
-
-
-def active(those: Iterable[hmem_rows.HMemNode]) -> int:
-    """Return how many levels of memories there are."""
-    return len({one.level for one in those if EVENT < one.level < ROOT})
-
-
-def joined(those: Sequence[hmem_rows.HMemNode]) -> int:
-    """Return how many memories join several nodes."""
-    below = Counter(one.parent for one in those if one.parent is not None)
-    return sum(below[one.node] > 1 for one in those if EVENT < one.level < ROOT)
-
-
-def consolidated(
-    name: str, conversation: Conversation, embedder: Embedder, sessions: int, *, eager: bool = False
-) -> Consolidated:
+def consolidated(name: str, conversation: Conversation, embedder: Embedder, sessions: int) -> Consolidated:
     """Tell a conversation so many sessions at a time, and have everything up to date after each time.
 
     Args:
@@ -137,32 +143,23 @@ def consolidated(
         conversation: to tell.
         embedder: of the memory.
         sessions: at a time; 0 for all.
-        eager: consolidate at every join.
     """
     double = CountingChat()
     config = Config(
-        embedder=embedder,
-        indexes=(INDEX,),
-        index_settings={INDEX: {"eager": eager}},
-        chat=double,
-        chat_steps=("summarise",),
-        refresh="lazy",
+        embedder=embedder, indexes=(INDEX,), chat=double, chat_steps=("summarise",), refresh="lazy"
     )
     size, bound, writes = sessions or len(conversation.sessions), 0, 0
+    known: Seen | None = None
     with tempfile.TemporaryDirectory(prefix="hmem-") as folder, MemForest(folder, config) as forest:
-        known: list[hmem_rows.HMemNode] = []
         for first in range(0, len(conversation.sessions), size):
             for one in conversation.sessions[first : first + size]:
                 forest.ingest_session(USER, one.session_id, one.turns, timestamp=one.timestamp)
-            forest.user(USER).advance()
             forest.user(USER).flush()
-            stored = read_rows(Path(folder))
-            bound += touched(known, stored) * active(stored)
-            known, writes = stored, writes + 1
-    events = sum(one.level == EVENT for one in known)
-    if eager:
-        bound = events * active(known)
-    return Consolidated(name, writes, events, joined(known), double.calls[MEMORY], bound)
+            now = seen(Path(folder))
+            bound += now.touched(known) * now.levels
+            known, writes = now, writes + 1
+    assert known is not None, "a conversation has sessions"
+    return Consolidated(name, writes, len(known.events), known.joined, double.calls[MEMORY], bound)
 
 
 @dataclass(frozen=True)
@@ -210,7 +207,6 @@ def print_questions(conversation: Conversation, embedder: Embedder, count: int) 
     with tempfile.TemporaryDirectory(prefix="hmem-") as folder, MemForest(folder, config) as forest:
         for one in conversation.sessions:
             forest.ingest_session(USER, one.session_id, one.turns, timestamp=one.timestamp)
-        forest.user(USER).advance()
         forest.user(USER).flush()
         now = conversation.sessions[-1].timestamp
         step = max(1, len(conversation.questions) // count)
@@ -248,7 +244,6 @@ def extracted(conversation: Conversation, embedder: Embedder, indexes: Sequence[
     with tempfile.TemporaryDirectory(prefix="hmem-") as folder, MemForest(folder, config) as forest:
         for one in conversation.sessions:
             forest.ingest_session(USER, one.session_id, one.turns, timestamp=one.timestamp)
-        forest.user(USER).advance()
         forest.user(USER).flush()
     return list(chat.requests)
 
@@ -296,12 +291,12 @@ def print_consolidations(conversation: Conversation, embedder: Embedder) -> bool
     """Print what consolidating costs, and return whether it is as promised."""
     print("consolidations\n\n|  | writes | events | memories that join | calls | bound | saved % |")
     print("|---|--:|--:|--:|--:|--:|--:|")
-    eager, good = 0, True
-    for name, sessions, is_eager in WAYS:
-        made = consolidated(name, conversation, embedder, sessions, eager=is_eager)
-        eager = eager or made.calls
+    first, good = 0, True
+    for name, sessions in WAYS:
+        made = consolidated(name, conversation, embedder, sessions)
+        first = first or made.calls
         good &= made.calls <= made.bound
-        print(made.row(eager), flush=True)
+        print(made.row(first), flush=True)
     return good
 
 

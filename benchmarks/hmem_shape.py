@@ -26,7 +26,7 @@ from memforest.models import BGE_SMALL, MINILM, Embedder
 from memforest.search.snapshot import load_snapshot
 from memforest.store.database import Database
 from memforest.store.directory import file_name
-from memforest.trees.hmem_rows import SCHEDULES
+from memforest.trees.hmem_grow import SCHEDULES
 
 __all__ = ["PAPER", "graph_sizes", "main", "memories", "row", "shown"]
 

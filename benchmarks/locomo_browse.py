@@ -45,7 +45,7 @@ from memforest.search.vectors import question_tokens, without_names
 from memforest.times import to_ms
 from memforest.trees.browse import Descent, merged, nearness_to, split
 from memforest.trees.memforest import MemForestIndex
-from memforest.trees.memforest_rows import Leaves, MemForestSettings
+from memforest.trees.memforest_grow import Leaves, MemForestSettings
 
 SHOWN = ("R@5", "R@10", "R@20", "nDCG@10")
 DEPTH = 60
@@ -105,7 +105,7 @@ def browsed(
     assert request.bare_vector is not None
     with asked.memory.db.read() as tx:
         trees = index.recall(tx, snapshot, request)
-        found = embedded_forest(tx, snapshot, index.name)
+        found = embedded_forest(tx, snapshot, index)
     forest = found.forest
     near = nearness_to(snapshot, found, request.vector, request.bare_vector, index.settings)
     leaves: dict[int, float] = {}
@@ -130,7 +130,7 @@ def led_to(asked: Asked, index: MemForestIndex) -> float:
     snapshot, reached = asked.snapshot, set[int]()
     with asked.memory.db.read() as tx:
         trees = index.recall(tx, snapshot, asked.request)
-        forest = forest_of(tx, snapshot, index.name)
+        forest = forest_of(tx, snapshot, index)
     wanted = np.isin(forest.tree, [tree for tree, _ in trees]) & (forest.kind != INNER)
     for leaf in np.flatnonzero(wanted).tolist():
         reached |= set(turns_of(snapshot, forest, leaf))
@@ -178,7 +178,7 @@ async def ready(
     one, bare = await embedder.embed([question.text, without_names(question.text, snapshot.speakers)])
     with memory.db.read() as tx:
         turn_ids = dict(tx.execute("SELECT id, turn_id FROM turn").fetchall())
-        forest = forest_of(tx, snapshot, MemForestIndex.name)
+        forest = forest_of(tx, snapshot, MemForestIndex())
     gold = {row for row, turn in enumerate(snapshot.turns.ids) if turn_ids[int(turn)] in question.gold}
     request = Search(
         tokens=question_tokens(question.text),

@@ -6,9 +6,7 @@ The file names no topics, so agreement is measured with what it has: the turns t
 belong together, although they are of different sessions. *Together* is the share of pairs of such turns, of
 different sessions, with facts in a common scene; *by chance* the same for random turns of those sessions with as
 many facts. *Neighbours* is the share of pairs of facts of adjacent dialogue chunks in a common scene, *random* that of
-pairs from different sessions. *Outside* counts facts in no scene; scenes and their trees must be equally many.
-
-Each is told of the scenes as ingested, session by session, and of the canonical ones (``rebuild(scopes=True)``).
+pairs from different sessions. *Outside* counts facts in no scene.
 """
 
 from __future__ import annotations
@@ -27,9 +25,10 @@ import numpy as np
 from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
+from memforest.search.cache import SnapshotCache
 from memforest.store.database import Database
 from memforest.store.directory import file_name
-from memforest.trees import memforest_rows as scene_rows
+from memforest.trees.memforest_grow import DEFAULTS, scenes_of
 
 MULTI_HOP = 1
 DRAWS = 20
@@ -41,7 +40,8 @@ def measure(path: Path, conversation: Conversation) -> dict[str, float]:
     db = Database(path)
     try:
         with db.read() as tx:
-            scenes = scene_rows.all_members(tx)
+            snapshot = SnapshotCache().get(tx)
+            scenes = scenes_of(tx, snapshot, DEFAULTS)
             told = tx.execute(
                 """SELECT DISTINCT t.turn_id, o.fact, c.session, c.ordinal FROM occurrence_turn x
                    JOIN turn t ON t.id = x.turn JOIN occurrence o ON o.id = x.occurrence JOIN chunk c ON c.id = o.chunk
@@ -50,9 +50,8 @@ def measure(path: Path, conversation: Conversation) -> dict[str, float]:
     finally:
         db.close()
     inside: dict[int, set[int]] = {}
-    for scene, facts in scenes.items():
-        for fact in facts:
-            inside.setdefault(fact, set()).add(scene)
+    for fact, scene in zip(snapshot.facts.ids[scenes.facts].tolist(), scenes.scene.tolist(), strict=True):
+        inside.setdefault(fact, set()).add(scene)
     facts_of: dict[str, list[int]] = {}
     for turn, fact, _, _ in told:
         facts_of.setdefault(turn, []).append(fact)
@@ -113,31 +112,27 @@ def counts(forest: MemForest, user: str) -> dict[str, float]:
     found = forest.user(user).stats()
     scenes = found.indexes["memforest"]
     return {
-        "facts": scenes["facts"],
-        "outside": scenes["outside"],
+        "facts": found.facts,
+        "outside": scenes["facts_in_no_scene"],
         "scenes": scenes["scenes"],
-        "trees": found.trees["memforest"].get("scene", 0),
-        "largest": scenes["largest"],
-        "in two": scenes["second"],
+        "largest": scenes["largest_scene"],
+        "in two": scenes["facts_in_two_scenes"],
     }
 
 
 def run(options: argparse.Namespace, work: Path) -> None:
-    """Make the memories that are not there, measure, rebuild, and measure again."""
+    """Make the memories that are not there, and measure."""
     conversations = read_conversations(options.file)
     directory = work / options.embedder / "memories"
     directory.mkdir(parents=True, exist_ok=True)
     with MemForest(directory, Config(embedder=options.embedder)) as forest:
         memories.build(forest, conversations)
-        for how in ("as ingested", "canonical"):
-            table: list[dict[str, Any]] = []
-            for one in conversations:
-                if how == "canonical":
-                    forest.user(one.id).rebuild(scopes=True)
-                table.append({**counts(forest, one.id), **measure(directory / file_name(one.id), one)})
-                assert forest.user(one.id).verify().ok
-            print(f"\n{how} ({options.embedder})")
-            _print(conversations, table)
+        table: list[dict[str, Any]] = []
+        for one in conversations:
+            table.append({**counts(forest, one.id), **measure(directory / file_name(one.id), one)})
+            assert forest.user(one.id).verify().ok
+        print(f"\n{options.embedder}")
+        _print(conversations, table)
 
 
 def _print(conversations: Sequence[Conversation], table: Sequence[Mapping[str, Any]]) -> None:
@@ -157,9 +152,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="a LoCoMo file")
     parser.add_argument("--embedder", choices=("minilm", "bge"), default="minilm")
-    parser.add_argument(
-        "--work", type=Path, metavar="DIR", help="memories are kept here; canonical afterwards"
-    )
+    parser.add_argument("--work", type=Path, metavar="DIR", help="memories are kept here")
     options = parser.parse_args(arguments)
     if options.work is not None:
         run(options, options.work)

@@ -291,7 +291,7 @@ def main() -> int:
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {os.cpu_count()} CPUs")
     if args.advance:
         good = advance_together(args.advance, args.seed)
-        print("each memory was written once" if good else "a promise is broken")
+        print("together they write what one alone does" if good else "a promise is broken")
         return 0 if good else 1
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         good = True

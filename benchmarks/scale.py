@@ -1,7 +1,6 @@
 """What memory costs as it grows: inserts, refresh, queries, memory, file, opening, at 1k, 10k and 100k facts.
 
     python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]   # DIR: kept, and used again
-    python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
     python benchmarks/scale.py --index segtree           # what that index adds, in turns: see below
     python benchmarks/scale.py --index timem --sizes 20000 200000   # likewise, 10k and 100k segments
     python benchmarks/scale.py --index hmem              # likewise, in facts
@@ -12,9 +11,8 @@ one as for the other. Texts are embedded by the deterministic `HashEmbedder` wit
 the shipped models have, so that vectors weigh what they weigh in use and no model's time is in the figures.
 
 - *insert*: sessions of one turn that states one thing, half of them said last and half at any time before. The
-  time inside the two write transactions (receive, commit) is apart from the wait for the disk at their end. `nodes`
-  are node rows written; `bound` is what height and splits of the touched trees allow.
-- *refresh*: what one such fact makes dirty, brought up to date at once.
+  time inside the two write transactions (receive, commit) is apart from the wait for the disk at their end.
+- *refresh*: the summaries that one such fact makes anew, at once; the trees are grown for that.
 - *query*: in a process of its own, which opens the file, asks one question cold (the snapshot is read), warms up on
   20 questions and is timed on others. Beside each query stands its floor, timed in the same process: the
   question's embedding, one product of the vectors of turns and facts with it, and the same lexical scores. The
@@ -23,7 +21,7 @@ the shipped models have, so that vectors weigh what they weigh in use and no mod
 - *RSS*: of that process after its questions, `x vectors`: as a multiple of the float32 vectors it holds.
 
 With `--index segtree` sizes are turns, each a leaf, of talk with turns of topic (`synthetic/turning.py`), stored without
-extraction. All times are of the processor. *Placing*: growing the tree over what is stored, at a likeness that gives trees
+extraction. All times are of the processor. *Growing*: the tree of what is stored, at a likeness that gives trees
 of the usual shape, and at two that give degenerate ones. *Asking*: with the scorers fused and cosine, and with the index
 memforest of the same memory and of a copy without segtree; `written` is the first question after a write of one turn.
 *Changes*, and *Writing* with the installed model (`--embedder`), each beside a memory without the index.
@@ -32,8 +30,8 @@ With `--index timem` sizes are turns too, half as many segments. *Writing* as ab
 session. *Advancing* over a day, beside the same day in a memory of a month. *Asking*, beside the index memforest of the same
 memory. *Storing*: the tree and its vectors over the vectors. Every pair is measured by turns; look at the ratios.
 
-With `--index hmem` sizes are facts. *Placing*: the last events are taken back and placed again, those of a session at once and one
-alone. *Asking*, beside the index memforest of the same memory, also right after a write. *Storing* and *Writing* as with timem.
+With `--index hmem` sizes are facts. *Growing*: the trees, from nothing, and those of windows that a write of one fact has touched.
+*Asking*, beside the index memforest of the same memory, also right after a write. *Storing* and *Writing* as with timem.
 """
 
 from __future__ import annotations
@@ -61,17 +59,14 @@ import numpy as np
 
 from memforest import Config, MemForest
 from memforest.models import MINILM, HashEmbedder, open_embedder
-from memforest.nodes import TreeHead
 from memforest.search.cache import SnapshotCache
 from memforest.search.lexical import bm25
 from memforest.search.scores import cosines
 from memforest.search.vectors import question_tokens
-from memforest.store import trees
 from memforest.store.connections import Tx
-from memforest.store.database import Database, ensure_schema
+from memforest.store.database import Database
 from memforest.store.directory import file_name
 from memforest.store.meta import count_rows, size_bytes, vectors_by_kind
-from memforest.trees.node import insert
 from scaling import calendar, events
 from scaling.segtree import Sizes, report
 from synthetic.chat import Chat
@@ -89,18 +84,12 @@ class Row:
 
     facts: int
     turns: int = 0
-    nodes: int = 0
     build_s: float = 0.0
     insert_ms: float = 0.0
     insert_p95_ms: float = 0.0
     commit_ms: float = 0.0
-    nodes_written: float = 0.0
-    nodes_bound: float = 0.0
-    over_bound: int = 0
     refresh_ms: float = 0.0
     refreshed: float = 0.0
-    refresh_bound: float = 0.0
-    over_refresh: int = 0
     open_ms: float = 0.0
     cold_ms: float = 0.0
     warm_p50_ms: float = 0.0
@@ -125,21 +114,14 @@ def config(dimension: int) -> Config:
     return Config(embedder=embedder, clock=lambda: NOW)
 
 
-_Heights = dict[int, tuple[int, int, int]]
-"""Tree -> (height, leaves, inner nodes)."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What one insert took, in ms and in nodes."""
+    """What one insert took, in ms, and how many summaries it made."""
 
     inside: float
     wait: float
     refresh: float
-    written: int
-    bound: int
     refreshed: int
-    refresh_bound: int
 
 
 class Growing:
@@ -154,7 +136,6 @@ class Growing:
         if self.path.exists():
             self.sessions, self.probes = self.look(_numbers)  # type: ignore[misc]  # two numbers
         self.build_s = 0.0
-        self.before: _Heights = {}
         self.costs: list[_Cost] = []
 
     def look(self, read: Callable[[Tx], object]) -> object:
@@ -196,21 +177,15 @@ class Growing:
         """Add one fact and note what it cost."""
         self.probes += 1
         at = self.sessions if self.probes % 2 else random.randrange(self.sessions)
-        before = self.before or self.look(_heights)
         result = self.forest.ingest_session(USER, *self.chat.fact(self.probes, at))
         ms = result.usage.ms
         wait = ms["store.commit"] + ms["route.commit"]
-        self.before = self.look(_heights)  # type: ignore[assignment]  # what _heights returns
-        nodes, inner = _bound(before, self.before)  # type: ignore[arg-type]  # likewise
         self.costs.append(
             _Cost(
                 inside=ms["store"] + ms["route"] - wait,
                 wait=wait,
                 refresh=ms["refresh"],
-                written=result.nodes_written,
-                bound=nodes,
                 refreshed=result.nodes_refreshed,
-                refresh_bound=inner,
             )
         )
 
@@ -220,12 +195,7 @@ class Growing:
         row.insert_ms, row.insert_p95_ms = (_p([c.inside for c in costs], q) for q in (50, 95))
         row.commit_ms = _p([c.wait for c in costs], 50)
         row.refresh_ms = _p([c.refresh for c in costs], 50)
-        row.nodes_written = statistics.fmean(c.written for c in costs)
-        row.nodes_bound = statistics.fmean(c.bound for c in costs)
-        row.over_bound = sum(c.written > c.bound for c in costs)
         row.refreshed = statistics.fmean(c.refreshed for c in costs)
-        row.refresh_bound = statistics.fmean(c.refresh_bound for c in costs)
-        row.over_refresh = sum(c.refreshed > c.refresh_bound for c in costs)
 
     def checkpoint(self) -> None:
         """Fold the log into the file and let go of it."""
@@ -236,24 +206,6 @@ def _numbers(tx: Tx) -> tuple[int, int]:
     """Return how many of the chat's sessions, and how many single facts, a memory has."""
     found = dict(tx.execute("SELECT substr(session_id, 1, 1), count(*) FROM session GROUP BY 1").fetchall())
     return found.get("s", 0), found.get("f", 0)
-
-
-def _heights(tx: Tx) -> _Heights:
-    rows = tx.execute("SELECT id, height, count FROM tree")
-    inner = dict(tx.execute("SELECT tree, count(*) FROM node WHERE level > 0 GROUP BY tree").fetchall())
-    return {tree: (height, count, inner.get(tree, 0)) for tree, height, count in rows}
-
-
-def _bound(before: _Heights, after: _Heights) -> tuple[int, int]:
-    """Return how many nodes, and how many inner nodes, may have been written: paths, leaves and splits."""
-    nodes = inner = 0
-    for tree, (height, count, now) in after.items():
-        was_height, was, had = before.get(tree, (0, 0, 0))
-        leaves, splits = count - was, max(0, now - had - max(0, height - was_height))
-        if leaves:
-            inner += leaves * height + splits
-            nodes += leaves * (height + 1) + splits
-    return nodes, inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,63 +302,6 @@ def _p(values: Sequence[float], percent: float) -> float:
     return float(np.percentile(values, percent))
 
 
-def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str, float]]:
-    """Insert leaves into one tree in a file, half at the end and half anywhere; time windows of 1,000.
-
-    Every insert reads what it needs from SQLite anew, as a write of one fact does; a transaction holds 1,000.
-    """
-    random, window, out = Random(seed), 1_000, []
-    db = Database(directory / "tree.db")
-    ensure_schema(db)
-    with db.write() as tx:
-        trees.put_head(tx, "memforest", "entity", 1, TreeHead(0, k))
-    marks = {size for size in (1_000, 10_000, 100_000, 1_000_000, leaves) if size <= leaves}
-    for first in range(0, leaves, window):
-        took, written, splits = [], [], 0
-        with db.write() as tx:
-            for number in range(first, min(first + window, leaves)):
-                at = number if number % 2 else random.randrange(number + 1)
-                # What the leaf stands for, and has its time from.
-                tx.execute(
-                    "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, ?, '[]', 0, '[]', 0)",
-                    (number + 1, str(number), at, f"{number:08d}"),
-                )
-                started = time.perf_counter()
-                head = trees.find_head(tx, "memforest", "entity", 1)
-                assert head is not None
-                arena = trees.SqliteArena(tx)
-                grown = insert(
-                    arena,
-                    head,
-                    key=(at, f"{number:08d}"),
-                    start_ms=at,
-                    end_ms=at + 1,
-                    item_kind="fact",
-                    item=number + 1,
-                )[0]
-                trees.put_head(tx, "memforest", "entity", 1, grown)
-                arena.flush()
-                took.append((time.perf_counter() - started) * 1e6)
-                written.append(arena.written - grown.height - 1)
-                splits = max(splits, arena.written)
-            committing = time.perf_counter()
-        if first + window in marks:
-            out.append(
-                {
-                    "leaves": first + window,
-                    "height": grown.height,
-                    "us_p50": _p(took, 50),
-                    "us_p95": _p(took, 95),
-                    "written_mean": statistics.fmean(written) + grown.height + 1,
-                    "written_max": splits,
-                    "commit_ms": (time.perf_counter() - committing) * 1000,
-                    "file_mb": db.path.stat().st_size / 2**20,
-                }
-            )
-    db.close()
-    return out
-
-
 def table(rows: Sequence[Row]) -> str:
     """Return the measurements as a Markdown table, a column per size."""
     names = [field.name for field in fields(Row)]
@@ -433,7 +328,7 @@ def run(args: argparse.Namespace, directory: Path) -> list[Row]:
         growing = Growing(directory / str(size), Chat(args.seed), args.dimension)
         have = growing.fill(size)
         memories.append(growing)
-        rows.append(Row(have["fact"], have["turn"], have["node"], growing.build_s))
+        rows.append(Row(have["fact"], have["turn"], growing.build_s))
     random = Random(args.seed)
     for _ in range(args.inserts + 1):
         for growing in memories:
@@ -466,8 +361,6 @@ def main() -> None:
     parser.add_argument("--inserts", type=int, default=60, help="facts inserted one at a time per size")
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--json", type=Path, help="also write the figures there")
-    parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
-    parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
     parser.add_argument("--index", choices=["segtree", "timem", "hmem"], help="measure what that index adds")
     parser.add_argument(
         "--embedder", default=MINILM.name, help="of the memories that are written with --index, or hash"
@@ -484,10 +377,6 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as scratch:
         directory = args.dir or Path(scratch)
-        if args.tree:
-            for line in tree_alone(directory, args.tree, args.k, args.seed):
-                print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()))
-            return
         if args.index:
             hashing = args.embedder == "hash"
             embedder = (

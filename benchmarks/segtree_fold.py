@@ -1,40 +1,34 @@
-"""Grows a segment tree over exchanges in memory, with a placer of its own choice, and says what shape it has.
+"""Grows a segment tree over exchanges with the index's own fold, and says what shape it has.
 
-Used by `segtree_shape.py` and `scripts/calibrate_segments.py`. No guard is on: neither height nor fan-out is bounded.
-
-A leaf is placed by its likeness with each choice of the frontier: the greatest counts, and if that is below what the
-height of the tree asks for, the leaf belongs to none and a new root is made. Two things are not in the paper
-(SegTreeMem, arXiv 2606.04555, section 4):
-
-- **Backing** (`PRIOR`). The mean of many leaves is nearer to anything than a single leaf is, so the root would win by its
-  size. So each mean is taken with that many leaves more that are like the whole: (sum of the node + PRIOR x mean of
-  the root). It is how a mean of few observations is drawn to that of the population (James & Stein 1961).
-- **Falling threshold** (`FALL`). The first root is the first stretch of talk, which ends where the topic turns; a
-  root above roots stands for everything, and a leaf that is like none of it should be rare. So a root of height h asks for
-  tau x FALL^(h - 1). With a constant tau the tree is a flat one below the first turn that is missed, or a comb.
-
-`PRIOR` 0 and `FALL` 1 are the paper's.
+Used by `segtree_shape.py` and `scripts/calibrate_segments.py`. No guard is on: neither height nor fan-out is bounded. What
+backing (`PRIOR`) and the falling threshold (`FALL`) are for is told in `memforest.trees.segtree_grow` (`backed`, `needed`);
+`PRIOR` 0 and `FALL` 1 are the paper's (SegTreeMem, arXiv 2606.04555, section 4).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.models import Embedder
-from memforest.nodes import DictArena, Node, TreeHead
 from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
-from memforest.trees import segment
-from memforest.trees.node import walk
-from memforest.trees.segment import Grown, NewLeaf
-from memforest.trees.segtree_rows import SegTreeSettings
+from memforest.trees.segtree_grow import (
+    Fold,
+    Kid,
+    SegmentNode,
+    SegTreeSettings,
+    by_likeness,
+    count_of,
+    nearest,
+    needed,
+)
 
 __all__ = [
     "FALL",
@@ -50,7 +44,6 @@ __all__ = [
     "fold",
     "leaf_texts",
     "leaf_vectors",
-    "needed",
     "parted",
     "shape",
     "unit",
@@ -64,26 +57,22 @@ PRIOR = SegTreeSettings().backing
 """Leaves like the whole conversation that each mean is taken with."""
 FALL = SegTreeSettings().fall
 """What is left of the threshold with each level of height."""
-DECIMALS = 9
 SUMMARY_WORDS = 60
 _NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
-def needed(tau: float, height: int, fall: float = FALL) -> float:
-    """Return how like one of its choices a leaf must be, below a root of a height of 1 or more."""
-    return float(tau * fall ** (height - 1))
-
-
 class Placer(Protocol):
-    """Picks one of the frontier's choices for the exchange at a position; None for none of them."""
+    """Picks the level that the next exchange joins; None for none of those that there are."""
 
     calls: int
+    vectors: Any
+    """Of the exchanges, shape (n, d)."""
 
-    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
-        """Return an index into the choices, which stand lowest level first."""
+    def pick(self, at: int, grown: Fold) -> int | None:
+        """Return the level."""
         ...
 
-    def added(self, at: int, grown: Grown, arena: DictArena) -> None:
+    def added(self, at: int, grown: Fold) -> None:
         """Take note of where the exchange went."""
         ...
 
@@ -92,66 +81,58 @@ class Placer(Protocol):
 class Folded:
     """A grown tree, and the level that was picked for each leaf; None where there was no choice or none fitted."""
 
-    arena: DictArena
-    head: TreeHead
+    root: Kid
     levels: tuple[int | None, ...]
 
 
 def fold(count: int, placer: Placer) -> Folded:
     """Grow the tree of `count` exchanges."""
-    arena, head = DictArena(), TreeHead(1, 0)
-    ends: list[Node] = []
+    grown = Fold(SegTreeSettings(height_max=0, fan_out_max=0), placer.vectors)
     levels: list[int | None] = []
     for at in range(count):
-        open_ = segment.choices(ends)
-        best = placer.pick(at, open_, ends[-1]) if open_ else None
-        levels.append(None if best is None else open_[best][1])
-        leaf = NewLeaf((at, ""), at, at + 1, "turn", at)
-        grown = segment.insert(arena, head, leaf, levels[-1], ends=ends)
-        head, ends = grown.head, [grown.leaf, *grown.above]
-        placer.added(at, grown, arena)
-    return Folded(arena, head, tuple(levels))
+        levels.append(placer.pick(at, grown) if grown.choices() else None)
+        grown.insert(at, levels[-1])
+        placer.added(at, grown)
+    return Folded(grown.ends[-1], tuple(levels))
 
 
 class ByCentroid:
     """The likeness of a leaf with the mean of the leaves below a node."""
 
+    calls = 0
+
     def __init__(self, vectors: Matrix, tau: float, *, prior: float = PRIOR, fall: float = FALL) -> None:
-        self.calls = 0
-        self._vectors, self._tau, self._prior, self._fall = vectors, tau, prior, fall
-        self._sums: dict[int, Vector] = {}
+        self.vectors: Any = vectors
+        self._choose = by_likeness(SegTreeSettings(backing=prior, fall=fall, height_max=0), tau)
 
-    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
+    def pick(self, at: int, grown: Fold) -> int | None:
         """Return the likest choice."""
-        backing = self._prior * self._sums[root.id] / root.count
-        means = np.stack([self._sums[node.id] for node, _ in open_]) + backing
-        return _nearest(self._vectors[at], means, needed(self._tau, root.level, self._fall))
+        return self._choose(grown, at) or None
 
-    def added(self, at: int, grown: Grown, arena: DictArena) -> None:
-        """Add the leaf's vector to the nodes above it."""
-        self._sums[grown.leaf.id] = self._vectors[at]
-        for node in grown.above:
-            if node.id in self._sums:
-                self._sums[node.id] = self._sums[node.id] + self._vectors[at]
-            else:
-                self._sums[node.id] = sum((self._sums[child] for child in node.children), start=np.zeros(1))
+    def added(self, at: int, grown: Fold) -> None:
+        """Take note of nothing: the fold has the sums."""
 
 
 class Texts:
     """What nodes say: a leaf its text, an inner node its local summary, made anew on the whole path (policy ``"path"``)."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.calls = self.annotated = 0
-        self._leaves = texts
-        self.says: dict[int, str] = {}
+    calls = 0
 
-    def added(self, at: int, grown: Grown, arena: DictArena) -> None:
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.annotated = 0
+        self._leaves = texts
+        self._says: dict[int, str] = {}
+
+    def says(self, node: Kid) -> str:
+        """Return what a node says."""
+        return self._leaves[node] if isinstance(node, int) else self._says[id(node)]
+
+    def added(self, at: int, grown: Fold) -> None:
         """Renew the path, bottom-up."""
-        self.says[grown.leaf.id] = self._leaves[at]
-        for node in grown.above:
-            inputs = tuple(self.says[child] for child in node.children)
+        for node in _above(grown):
+            inputs = tuple(map(self.says, node.kids))
             request = SummaryRequest("conversation", "", _NOW, _NOW, inputs, SUMMARY_WORDS, node.level)
-            self.says[node.id] = LocalSummariser().summarise_one(request)
+            self._says[id(node)] = LocalSummariser().summarise_one(request)
             self.annotated += 1
 
 
@@ -169,30 +150,30 @@ class ByCosine(Texts):
         known: dict[str, Vector] | None = None,
     ) -> None:
         super().__init__(texts)
-        self._vectors, self._embedder, self._tau, self._fall = vectors, embedder, tau, fall
+        self.vectors: Any = vectors
+        self._embedder, self._tau, self._fall = embedder, tau, fall
         self._known = {} if known is None else known
-        self._seen: dict[int, Vector] = {}
 
-    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
+    def pick(self, at: int, grown: Fold) -> int | None:
         """Return the likest choice."""
-        seen = np.stack([self._seen[node.id] for node, _ in open_])
-        return _nearest(self._vectors[at], seen, needed(self._tau, root.level, self._fall))
+        open_ = grown.choices()
+        seen = [
+            self.vectors[node] if isinstance(node, int) else self._known[self.says(node)] for node, _ in open_
+        ]
+        best = nearest(self.vectors[at], seen, needed(self._tau, grown.height, self._fall))
+        return None if best is None else open_[best][1]
 
-    def added(self, at: int, grown: Grown, arena: DictArena) -> None:
+    def added(self, at: int, grown: Fold) -> None:
         """Renew the path and embed what says something else."""
-        super().added(at, grown, arena)
-        texts = [self.says[node.id] for node in grown.above]
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        super().added(at, grown)
+        new = [text for text in dict.fromkeys(map(self.says, _above(grown))) if text not in self._known]
         if new:
             self._known.update(zip(new, embedded(self._embedder, new), strict=True))
-        self._seen[grown.leaf.id] = self._vectors[at]
-        self._seen.update((node.id, self._known[text]) for node, text in zip(grown.above, texts, strict=True))
 
 
-def _nearest(vector: Vector, candidates: Matrix, least: float) -> int | None:
-    likes = np.round(unit(candidates) @ vector, DECIMALS)
-    best = int(np.argmax(likes))  # the first of equal ones
-    return best if likes[best] >= least else None
+def _above(grown: Fold) -> list[SegmentNode]:
+    """Return the nodes above the last leaf, lowest first."""
+    return [node for node in grown.ends if isinstance(node, SegmentNode)]
 
 
 # Leaves
@@ -249,24 +230,29 @@ class Shape:
         return self.nodes / self.leaves
 
 
+def nodes_of(node: Kid, depth: int = 1) -> Iterator[tuple[Kid, int]]:
+    """Yield all nodes at or below one, each with its depth."""
+    stack = [(node, depth)]
+    while stack:
+        one, deep = stack.pop()
+        yield one, deep
+        if isinstance(one, SegmentNode):
+            stack += [(kid, deep + 1) for kid in reversed(one.kids)]
+
+
 def shape(folded: Folded) -> Shape:
     """Measure a tree of at least two leaves."""
-    nodes = list(walk(folded.arena, folded.head))
-    inner = [node for node in nodes if node.level]
-    above = np.zeros(folded.head.count + 1, dtype=np.int64)
-    for node in inner:
-        low, high = node.span or (1, 1)
-        above[low - 1] += 1
-        above[high - 1] -= 1
-    depths = np.cumsum(above)[:-1] + 1
+    nodes = list(nodes_of(folded.root))
+    inner = [node for node, _ in nodes if isinstance(node, SegmentNode)]
+    depths = np.array([depth for node, depth in nodes if isinstance(node, int)])
     return Shape(
-        leaves=folded.head.count,
+        leaves=count_of(folded.root),
         nodes=len(nodes),
         max_depth=int(depths.max()),
         mean_depth=float(depths.mean()),
         std_depth=float(depths.std()),
         branching=(len(nodes) - 1) / len(inner),
-        height=folded.head.height,
+        height=inner[0].level,
     )
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/segtree_shape.py FILE [--embedder NAME] [--leaf-vector mean|text] [--placer NAME ...]
 
-Leaves are exchanges (`memforest.trees.segtree_rows.leaf_exchanges`, ``"adjacent"``) of all sessions in order. `segtree_fold.py` says
+Leaves are exchanges (`memforest.trees.segtree_grow.leaf_exchanges`, ``"adjacent"``) of all sessions in order. `segtree_fold.py` says
 how they are placed: ``centroid`` and ``cosine`` by vectors with the calibrated threshold (``paper``: cosine with a threshold
 that does not fall). Nothing bounds the height or the fan-out. What nodes say is the local summariser's.
 
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from locomo.conversations import Conversation, read_conversations
 from memforest.models import Embedder, open_embedder
-from memforest.trees.segtree_rows import leaf_exchanges
+from memforest.trees.segtree_grow import leaf_exchanges
 from segtree_fold import (
     FALL,
     ByCentroid,

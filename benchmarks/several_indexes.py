@@ -2,7 +2,7 @@
 
     python benchmarks/several_indexes.py [--turns 4000] [--rounds 20]
 
-One memory has the index ``memforest``, the other one three more with trees of their own over all chunks and facts.
+One memory has the index ``memforest``, the other one three more with trees of their own over all turns and facts.
 Both hear the same sessions (those of `drift.py`) and are measured in turns. In each round a session of 20 turns is
 ingested, a question is asked, and the same question again, several times. Then each memory is opened in a process of
 its own, which asks one question; its resident memory is compared at its end. Times are of the processor. `ratio` is
@@ -19,20 +19,18 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from drift import QUESTION, SESSION, USER, session, spent
 from memforest import Config, MemForest
 from memforest.models import HashEmbedder
-from memforest.nodes import Key, TreeHead
-from memforest.store import facts as fact_rows
-from memforest.store import trees as tree_rows
+from memforest.search.forest import NOTHING, TURNS, Forest
+from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
-from memforest.store.indexes import Items, Kind
-from memforest.store.trees import SqliteArena, placements
 from memforest.trees import attached
 from memforest.trees.flat import FlatIndex
-from memforest.trees.index import Placed, Placing
-from memforest.trees.memforest_rows import finished_chunks
-from memforest.trees.node import delete, insert
+from memforest.trees.kernel import Growth
+from memforest.trees.memforest_grow import fact_order
 
 AGAIN = 5
 """Times that a question is repeated."""
@@ -40,60 +38,19 @@ FAN_OUT = 8
 
 
 class Shadow(FlatIndex):
-    """Trees of all chunks by session, and one of all facts; what it would rank does not matter here."""
+    """Trees of all turns by session, and one of all facts; what it would rank does not matter here."""
 
-    follows, baseline = frozenset[Kind]({"chunk", "fact"}), False
-
-    def placing(self, tx: Tx) -> ShadowPlacing:
-        """Begin to edit the trees."""
-        return ShadowPlacing(tx, self.name)
-
-
-class ShadowPlacing(Placing):
-    """Edits the trees inside one write transaction."""
-
-    def __init__(self, tx: Tx, owner: str) -> None:
-        self._tx, self._owner, self._arena = tx, owner, SqliteArena(tx)
-        self._heads: dict[tuple[str, int], TreeHead] = {}
-
-    def leave(self, items: Items) -> None:
-        """Take items out of their trees."""
-        for kind in ("chunk", "fact"):
-            for item in items.get(kind, ()):
-                for tree, leaf in placements(self._tx, self._owner, kind, item):
-                    own = tree_rows.head_of(self._tx, tree)[:2]
-                    self._heads[own] = delete(self._arena, self._head(*own), self._arena.get(leaf).key)
-
-    def place(self, items: Items) -> None:
-        """Place what has no leaf yet."""
-        for chunk, of_session, key, span in finished_chunks(self._tx, items.get("chunk", ())):
-            self._insert("session", of_session, key, span[1], "chunk", chunk)
-        for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
-            self._insert("all", 0, fact.leaf_key, fact.leaf_span[1], "fact", fact.row)
-
-    def close(self) -> Placed:
-        """Write everything back."""
-        for (kind, scope), head in self._heads.items():
-            if head.root is None:
-                tree_rows.drop_tree(self._tx, head)
-            else:
-                tree_rows.put_head(self._tx, self._owner, kind, scope, head)
-        self._arena.flush()
-        return Placed(self._arena.written)
-
-    def _head(self, kind: str, scope: int) -> TreeHead:
-        if (kind, scope) not in self._heads:
-            found = tree_rows.find_head(self._tx, self._owner, kind, scope)
-            new = TreeHead(0, FAN_OUT)
-            self._heads[kind, scope] = found or tree_rows.put_head(self._tx, self._owner, kind, scope, new)
-        return self._heads[kind, scope]
-
-    def _insert(self, kind: str, scope: int, key: Key, end_ms: int, item_kind: str, item: int) -> None:
-        if not placements(self._tx, self._owner, item_kind, item):
-            head = self._head(kind, scope)
-            self._heads[kind, scope], _ = insert(
-                self._arena, head, key=key, start_ms=key[0], end_ms=end_ms, item_kind=item_kind, item=item
-            )
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the trees, none of which has summaries."""
+        sessions, of = np.unique(snapshot.turns.session, return_inverse=True)
+        facts, rows = np.argsort(fact_order(snapshot), kind="stable"), np.arange(len(of))
+        kinds = ["session"] * len(sessions) + ["all"] * bool(len(facts))
+        growth = Growth(self.name, snapshot, kinds, np.arange(len(kinds)))
+        growth.runs(of, TURNS, rows, rows + 1)
+        growth.facts(np.full(len(facts), len(sessions)), facts)
+        leaves = np.arange(growth.size)
+        growth.pack(leaves, leaves.astype(np.uint64), np.full(len(kinds), FAN_OUT), anchored=False)
+        return growth.forest(told=NOTHING)
 
 
 MORE = tuple(f"shadow{number}" for number in (1, 2, 3))

@@ -3,7 +3,7 @@
     python scripts/calibrate_memories.py [CHAT ...] [--check]
 
 Each conversation is ingested into a memory of its own, and the vectors of its statements are compared as
-`memforest.trees.hmem_rows` does. *Unrelated* pairs are those of different sessions. The thresholds are quantiles of their
+`memforest.trees.hmem_grow` does. *Unrelated* pairs are those of different sessions. The thresholds are quantiles of their
 likeness, averaged over the conversations, so they say how often an unrelated pair would pass:
 
 1. `week`: 99.5% are less alike;
@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 from scripts.calibrate_scenes import Chat, chunks_of_facts, file_chats, ingested, own_chats  # noqa: E402
 
 from memforest.models import available  # noqa: E402
-from memforest.trees import memforest_rows  # noqa: E402
+from memforest.search.snapshot import load_snapshot  # noqa: E402
 
 TABLE = ROOT / "src" / "memforest" / "data" / "memory_thresholds.json"
 VERSION = 1
@@ -55,9 +55,9 @@ def measure(chat: Chat, embedder: str) -> Likenesses:
         MemForestError: if a session is refused.
     """
     with ingested(chat, embedder) as tx:
-        found, places = memforest_rows.fact_vectors(tx), chunks_of_facts(tx)
-    vectors = np.stack([vector for vector, _ in found.values()]).astype(np.float64)
-    of = np.array([places[fact][0] for fact in found])
+        facts, places = load_snapshot(tx).facts, chunks_of_facts(tx)
+    vectors = np.asarray(facts.vectors.rows, dtype=np.float64)
+    of = np.array([places[fact][0] for fact in facts.ids.tolist()])
     one, other = np.triu_indices(len(vectors), 1)
     alike: Likenesses = (vectors @ vectors.T)[one, other][of[one] != of[other]]
     return alike

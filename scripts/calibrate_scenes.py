@@ -3,12 +3,12 @@
     python scripts/calibrate_scenes.py [CHAT ...] [--check]
 
 Each conversation is ingested into a memory of its own, and its facts are compared as
-`memforest.trees.scenes` does: vectors less their mean. *Random* pairs come from different sessions;
-*neighbours* from one dialogue chunk or two adjacent ones. The thresholds are quantiles of the random pairs, averaged
+`memforest.trees.memforest_grow` does, which also brings them to one length: vectors less their mean. *Random* pairs come
+from different sessions; *neighbours* from one dialogue chunk or two adjacent ones. The thresholds are quantiles of the random pairs, averaged
 over the conversations, so they say how often unrelated facts would pass:
 
 1. `join`: 90% of random pairs are less alike;
-2. `merge`: 95%, as two scenes that become one are not looked at again;
+2. `merge`: 95%, which says what is worth something in `time`;
 3. `second`: 97%, a fact stands in two scenes only when it is very like both;
 4. `time`: half the distance from `join` to `merge`, what being at the same time is worth.
 
@@ -48,10 +48,10 @@ from memforest.importers import (  # noqa: E402
     read_sessions,
 )
 from memforest.models import available  # noqa: E402
+from memforest.search.snapshot import load_snapshot  # noqa: E402
 from memforest.store.connections import Tx  # noqa: E402
 from memforest.store.database import Database  # noqa: E402
 from memforest.store.directory import file_name  # noqa: E402
-from memforest.trees import memforest_rows as scene_rows  # noqa: E402
 from temporal.phrasing import load_phrasing  # noqa: E402 - the benchmarks are no package
 from temporal.worlds import make_worlds  # noqa: E402
 
@@ -156,11 +156,11 @@ def measure(chat: Chat, embedder: str) -> Measured:
         MemForestError: if a session is refused.
     """
     with ingested(chat, embedder) as tx:
-        found, places = scene_rows.fact_vectors(tx), chunks_of_facts(tx)
-    rows = np.stack([vector for vector, _ in found.values()]).astype(np.float64)
+        facts, places = load_snapshot(tx).facts, chunks_of_facts(tx)
+    rows = np.asarray(facts.vectors.rows, dtype=np.float64)
     background = rows.mean(axis=0)
     alike = (rows - background) @ (rows - background).T / (1 - background @ background)
-    session, chunk = np.array([places[fact] for fact in found]).T
+    session, chunk = np.array([places[fact] for fact in facts.ids.tolist()]).T
     one, other = np.triu_indices(len(rows), 1)
     same = session[one] == session[other]
     near = same & (np.abs(chunk[one] - chunk[other]) <= 1)

@@ -30,7 +30,6 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.dummy_index.index import Dummy
 from tests_long.recrypting import watch
 from tests_long.shelf import ShelfIndex
 from tests_long.worlds import KEYS, eager_config, fast_config, make_sessions, said
@@ -49,11 +48,7 @@ from memforest.reading.extract_local import LocalExtractor
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.times import system_clock
-from memforest.trees import attached, timem_consolidate
-from memforest.trees import hmem_grow as joining
-from memforest.trees import index as base
-from memforest.trees import memforest_place as grafts
-from memforest.trees import segtree_place as received
+from memforest.trees import attached, refresh
 from memforest.write import merge as run
 from memforest.write import rebuild
 
@@ -77,24 +72,6 @@ class Crasher:
     ) -> tuple[int, int, int]:
         """Make the calls in a child that dies at write `at`; return (signal, writes begun, calls acknowledged)."""
         return self._run({"folder": folder, "calls": calls, "at": at, "moment": moment, "settings": settings})
-
-    def index(
-        self,
-        folder: str,
-        *,
-        step: int,
-        within_s: float | None = None,
-        at: int = -1,
-        moment: str = "after",
-        drop: bool = False,
-    ) -> tuple[int, int]:
-        """Bring the dummy index on in a child that dies at a write or after a time; return (signal, writes begun).
-
-        It is added, or goes on where it was left, or begins anew where it is complete, `step` notes a transaction; with
-        `drop` it is dropped.
-        """
-        job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
-        return self._run(job)[:2]
 
     def take_in(
         self, folder: str, source: str, at: int, moment: str = "after", within_s: float | None = None
@@ -266,7 +243,7 @@ async def _defer(forest: AsyncMemForest) -> None:
 
 
 async def _rebuild(forest: AsyncMemForest) -> None:
-    await forest.rebuild("u", scopes=True)
+    await forest.rebuild("u")
 
 
 async def _reembed(forest: AsyncMemForest) -> None:
@@ -329,11 +306,7 @@ def _another(folder: str) -> None:
 
 async def _merge(forest: AsyncMemForest) -> None:
     """Merge, few turns and leaves at a time."""
-    with (
-        mock.patch.object(run, "BATCH_TURNS", 2),
-        mock.patch.object(grafts, "MOST_LEAVES", 2),
-        mock.patch.object(base, "STEP", 2),
-    ):
+    with mock.patch.object(run, "BATCH_TURNS", 2):
         await forest.user("u").merge("other")
 
 
@@ -371,19 +344,11 @@ def _with_segments(folder: str) -> None:
         forest.user("u").add_index("segtree")
 
 
-async def _ingest_segments(forest: AsyncMemForest) -> None:
-    """Store sessions, also late ones and in the place of others, few leaves at a time."""
-    with mock.patch.object(received, "BATCH", 2), mock.patch.object(received, "STEP", 4):
-        await _ingest(forest)
-
-
 async def _add_segments(forest: AsyncMemForest) -> None:
-    """Add the index, few leaves at a time; or go on where it was left."""
-    with mock.patch.object(received, "BATCH", 2), mock.patch.object(received, "STEP", 4):
-        try:
-            await forest.user("u").add_index("segtree")
-        except ConfigError:  # it is there, and may not be whole
-            await forest.resume("u")
+    """Add the index, and have its summaries made."""
+    with suppress(ConfigError):  # it is there
+        await forest.user("u").add_index("segtree")
+    await forest.user("u").flush()
 
 
 def _unwritten(folder: str) -> None:
@@ -394,17 +359,16 @@ def _unwritten(folder: str) -> None:
 
 async def _advance(forest: AsyncMemForest) -> None:
     """Write all memories, few at a time."""
-    with mock.patch.object(timem_consolidate, "WAVE", 4), mock.patch.object(timem_consolidate, "LEASE_MS", 1):
+    with mock.patch.object(refresh, "WRITE_NODES", 4):
         await forest.user("u").advance(force=True)
 
 
 async def _add_memories(forest: AsyncMemForest) -> None:
-    """Add the index, few memories at a time; or go on where it was left."""
-    with mock.patch.object(timem_consolidate, "WAVE", 4), mock.patch.object(timem_consolidate, "LEASE_MS", 1):
-        try:
+    """Add the index, and write few memories at a time."""
+    with mock.patch.object(refresh, "WRITE_NODES", 4):
+        with suppress(ConfigError):  # it is there
             await forest.user("u").add_index("timem")
-        except ConfigError:  # it is there, and may not be whole
-            await forest.resume("u")
+        await forest.user("u").advance()
 
 
 _WRITING: dict[str, Any] = {"summariser": Writer(), "clock": system_clock}
@@ -421,12 +385,6 @@ def _young(folder: str) -> None:
     """Add it at a time when the memory had weeks alone."""
     with MemForest(folder, eager_config(clock=lambda: datetime(1970, 1, 2, tzinfo=timezone.utc))) as forest:
         forest.user("u").add_index("hmem", {"schedule": "loose"})
-
-
-async def _ingest_events(forest: AsyncMemForest) -> None:
-    """Store sessions, also late ones and in the place of others, few events at a time."""
-    with mock.patch.object(joining, "STEP", 2):
-        await _ingest(forest)
 
 
 async def _raise_levels(forest: AsyncMemForest) -> None:
@@ -512,11 +470,11 @@ VERBS: dict[str, Verb] = {
     "expire": Verb(_expire, {"retention": "390 days"}),
     "update": Verb(_update),
     "forget": Verb(_forget),
-    "ingest into segments": Verb(_ingest_segments, prepare=_with_segments),
+    "ingest into segments": Verb(_ingest, prepare=_with_segments),
     "add segments": Verb(_add_segments),
     "advance": Verb(_advance, _WRITING, _WRITING, _unwritten),
     "add memories": Verb(_add_memories, _WRITING, _WRITING),
-    "ingest into events": Verb(_ingest_events, prepare=_with_events),
+    "ingest into events": Verb(_ingest, prepare=_with_events),
     "raise levels": Verb(_raise_levels, prepare=_young),
     "merge entities": Verb(_merge_entities),
     "merge": Verb(_merge, prepare=_another),
@@ -547,26 +505,9 @@ async def run_verb(job: dict[str, Any]) -> None:
         os._exit(3)
 
 
-async def index(job: dict[str, Any]) -> None:
-    """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
-    base.STEP = job["step"]
-    async with AsyncMemForest(job["folder"], eager_config()) as forest:
-        memory = forest.user("u")
-        found = {one.name: one for one in await memory.indexes()}
-        if job["drop"]:
-            await memory.drop_index("dummy")
-        elif "dummy" not in found:
-            await memory.add_index("dummy")
-        elif found["dummy"].lag:
-            await forest.resume("u")
-        else:
-            await memory.rebuild(index="dummy")
-        await memory.flush()
-
-
 async def merge(job: dict[str, Any]) -> None:
     """Merge one memory into another, few turns and leaves at a time."""
-    run.BATCH_TURNS = grafts.MOST_LEAVES = base.STEP = job["turns"]
+    run.BATCH_TURNS = job["turns"]
     source, target = job["merge"]
     async with AsyncMemForest(job["folder"], eager_config()) as forest:
         await forest.user(target).merge(source)
@@ -591,8 +532,7 @@ async def work(job: dict[str, Any], log: int) -> None:
     if "calls" in job:
         await ingest(job, log)
     else:
-        one = next((do for word, do in JOBS.items() if word in job), index)
-        await one(job)
+        await next(do for word, do in JOBS.items() if word in job)(job)
 
 
 JOBS = {"verb": run_verb, "merge": merge, "target": delete, "source": take_in}
@@ -602,8 +542,7 @@ JOBS = {"verb": run_verb, "merge": merge, "target": delete, "source": take_in}
 def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
-    for one in (Dummy, ShelfIndex):
-        attached.INDEXES[one.name] = one
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()

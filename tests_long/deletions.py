@@ -89,8 +89,8 @@ def left_in(folder: Path, words: Iterable[str]) -> list[str]:
 
 _COUNTED = {
     "sessions": "session", "turns": "turn", "chunks": "chunk", "facts": "fact", "occurrences": "occurrence",
-    "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias", "trees": "tree",
-    "leaves": "leaf", "nodes": "node", "corrections": "correction", "write_keys": "write_key", "jobs": "job",
+    "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias",
+    "corrections": "correction", "write_keys": "write_key",
 }  # fmt: skip
 
 
@@ -101,10 +101,10 @@ def counted(folder: Path) -> dict[str, Any]:
             layer: tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
             for layer, table in _COUNTED.items()
         }
-        found["summaries"] = set(tx.execute("SELECT node, text, inputs FROM derived_summary").fetchall())
+        found["summaries"] = set(tx.column("SELECT digest FROM artifact"))
         found["vectors"] = {
             (kind, *row)
-            for kind in ("turn", "fact", "node")
+            for kind in ("turn", "fact")
             for row in tx.execute(f"SELECT item, digest FROM derived_{kind}_vector").fetchall()
         }
         found["word_rows"] = {

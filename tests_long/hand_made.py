@@ -15,11 +15,13 @@ from memforest.records import TURN_ROLES, QuestionPlan
 from memforest.search import cache
 from memforest.search.attributes import Readings
 from memforest.search.filters import Search
-from memforest.search.forest import EmbeddedForest, Forest, Inner
+from memforest.search.forest import FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.search.vocabulary import Vocabulary, _vocabulary
 from memforest.store.snapshot import EntityName, StateSeen
+from memforest.trees.kernel import fact_times
+from memforest.trees.memforest import MemForestIndex
 
 __all__ = [
     "DAY",
@@ -160,6 +162,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         known=np.array([turn.known for turn in turns], dtype=np.float32),
         dated=np.array([i in dated for i in range(n)], dtype=np.bool_),
         muted=np.zeros(n, dtype=np.bool_),
+        begins=previous < 0,
         previous=previous,
         following=following,
         vectors=_table([turn.axis for turn in turns]),
@@ -219,40 +222,45 @@ class _Planting:
 def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
     planting = _Planting()
     roots = [planting.plant(number, tree.shape, tree.axes) for number, tree in enumerate(trees)]
-    parent, place = (
-        np.full(len(planting.tree), -1, dtype=np.int64),
-        np.zeros(len(planting.tree), dtype=np.int64),
-    )
+    parent = np.full(len(planting.tree), -1, dtype=np.int64)
     for row, children in enumerate(planting.children):
-        parent[list(children)], place[list(children)] = row, range(len(children))
-    inner = np.flatnonzero(np.array(planting.kind, dtype=np.int8) == 0)
+        parent[list(children)] = row
     items = np.array(planting.item, dtype=np.int64).reshape(-1, 2)
-    nothing = np.full(len(inner), -1, dtype=np.int64)
-    no_object = np.full(len(inner), None, dtype=np.object_)
+    starts, ends = np.zeros(len(items), dtype=np.int64), np.ones(len(items), dtype=np.int64)
+    fact_start, fact_end = fact_times(snapshot.facts)
+    for row, children in enumerate(planting.children):
+        kind, (first, end) = planting.kind[row], items[row].tolist()
+        if children:
+            starts[row], ends[row] = starts[list(children)].min(), ends[list(children)].max()
+        elif kind == FACT:
+            starts[row], ends[row] = fact_start[first], fact_end[first]
+        else:
+            said = snapshot.turns.said_ms[first:end]
+            starts[row], ends[row] = said.min(), said.max() + 1
+    told = [
+        row
+        for row, axis in enumerate(planting.axis)
+        if planting.kind[row] == INNER or (axis >= 0 and planting.kind[row] == 1)
+    ]
     forest = Forest(
         owner="memforest",
-        ids=np.arange(301, 301 + len(planting.tree), dtype=np.int64),
         tree=np.array(planting.tree, dtype=np.int64),
         level=np.array(planting.level, dtype=np.int64),
         parent=parent,
-        place=place,
         kind=np.array(planting.kind, dtype=np.int8),
         item=items[:, 0],
         item_end=items[:, 1],
-        inner=inner,
-        stored=Inner(nothing, nothing, nothing, nothing, no_object),
-        tree_ids=np.arange(1, 1 + len(trees), dtype=np.int64),
-        tree_root=np.array(roots, dtype=np.int64),
+        start_ms=starts,
+        end_ms=ends,
         tree_kind=tuple(tree.kind for tree in trees),
         tree_scope=np.array([tree.scope for tree in trees], dtype=np.int64),
+        tree_root=np.array(roots, dtype=np.int64),
         turns=snapshot.turns,
         facts=snapshot.facts,
-        summarised=np.array(
-            [row for row, axis in enumerate(planting.axis) if axis >= 0 and planting.kind[row] == 1],
-            dtype=np.int64,
-        ),
+        told=np.array(told, dtype=np.int64),
     )
-    return EmbeddedForest(forest, _table([planting.axis[row] for row in forest.embedded.tolist()]))
+    digests = np.arange(2 * len(told), dtype=np.uint64).reshape(-1, 2)
+    return EmbeddedForest(forest, _table([planting.axis[row] for row in told]), digests)
 
 
 def make_vocabulary(
@@ -286,13 +294,15 @@ def make_vocabulary(
     )
 
 
-def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
-    """Set the trees of an index in a snapshot that was not read from a file."""
-    kept = cache._CachedForest(found.forest, found)
-    cache._forests.setdefault(snapshot, cache._Forests()).of[found.forest.owner] = kept
+def put_forest(snapshot: Snapshot, found: EmbeddedForest, index: cache.Grower | None = None) -> None:
+    """Set the trees of an index in a snapshot that was not read from a file; of the index memforest by default."""
+    kept = cache._Grown(forest=found.forest, embedded=found, state=0)
+    cache._forests.setdefault(snapshot, cache._Forests()).of[MemForestIndex() if index is None else index] = (
+        kept
+    )
 
 
 def forests_read(snapshot: Snapshot) -> frozenset[str]:
     """Return the names of the indexes whose forests a snapshot has up to date."""
     kept = dict(cache._forests.get(snapshot, cache._NO_FORESTS).of)
-    return frozenset(owner for owner, one in kept.items() if one.forest is not None)
+    return frozenset(index.name for index, one in kept.items() if one.forest is not None)

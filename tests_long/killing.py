@@ -23,7 +23,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.crashing import VERBS, Crasher
-from tests_long.worlds import differences, dump, eager_config, fast_folder, file_of, make_sessions, rows, said
+from tests_long.worlds import (
+    differences,
+    dump,
+    eager_config,
+    fast_folder,
+    file_of,
+    make_sessions,
+    rows,
+    said,
+    summaries,
+)
 
 from memforest import MemForest
 
@@ -51,6 +61,11 @@ def prepared() -> tuple[str, bytes]:
         return path.name, path.read_bytes()
 
 
+def held(path: Path) -> dict[str, Any]:
+    """Return what a memory holds, with its summaries."""
+    return {**dump(path), "summaries": summaries(path)}
+
+
 def turns_of(path: Path) -> dict[str, list[str]]:
     """Return the texts of each session, in their order."""
     found: dict[str, list[str]] = {}
@@ -73,14 +88,14 @@ class Trial:
         self.name, self.verb, self._crasher = name, VERBS[name], crasher
         self._files = self._prepared()
         with self.folder() as folder:
-            self.before, versions = dump(self.path(folder)), [turns_of(self.path(folder))]
+            self.before, versions = held(self.path(folder)), [turns_of(self.path(folder))]
             begun = time.monotonic()
             ended, self.writes = self.run(folder)
             self.took_s = time.monotonic() - begun
             assert (ended, self.writes > 0) == (0, True), f"{name}, undisturbed, ended with {ended}"
             with MemForest(folder, eager_config(**self.verb.settings)) as forest:
                 forest.flush("u")
-            self.after = dump(self.path(folder))
+            self.after = held(self.path(folder))
             versions.append(turns_of(self.path(folder)))
         assert self.verb.changes == bool(differences(self.before, self.after)), (
             f"{name} changes nothing, or something"
@@ -150,7 +165,7 @@ class Trial:
         with MemForest(folder, eager_config(**self.verb.settings)) as forest:
             found += [(WRONG, str(problem)) for problem in forest.user("u").verify().problems]
             forest.flush("u")
-        if other := differences(self.after, dump(self.path(folder))):
+        if other := differences(self.after, held(self.path(folder))):
             found.append((LOST if returned else OTHER, str(other)))
         if left := rows(self.path(folder), "SELECT kind, item FROM derived_next_vector"):
             found.append((OTHER, f"{len(left)} vectors of a next embedder are left"))

@@ -25,12 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.deletions import KINDS, random_target
 from tests_long.test_delete_histories import START, remaining, session, what_is_held
-from tests_long.worlds import differences, dump, fast_config, fast_folder, file_of, rows
+from tests_long.worlds import differences, dump, fast_config, fast_folder, file_of, rows, summaries
 
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, SessionConflictError
 from memforest.memory.blocking import UserMemory
-from memforest.trees.scenes import YOUNG
 
 __all__ = ["VERBS", "Life"]
 
@@ -38,12 +37,6 @@ STEPS = 14
 INDEXES = ("memforest", "segtree", "timem", "hmem")
 QUESTIONS = ("Where does Gregor live?", "What did Nora buy?", "Who works at Acme?")
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
-
-BUT_SCENES = (
-    "sessions", "turns", "chunks", "facts", "occurrences", "entities", "aliases", "mentions", "states", "relations",
-    "names", "turn words", "fact words", "turn vectors", "fact vectors", "active", "exchanges", "stretches",
-)  # fmt: skip
-"""What making the scopes anew leaves as it is; scenes depend on the order in which facts came."""
 
 
 class Life:
@@ -212,7 +205,7 @@ class Life:
 
     def rebuild(self) -> bool:
         """Make anew what is derived."""
-        self.memory.rebuild(scopes=self.random.random() < 0.5)
+        self.memory.rebuild(stale=self.random.random() < 0.5)
         return True
 
     def expire(self) -> bool:
@@ -282,36 +275,27 @@ class Life:
             assert differences(dump(self.path), dump(file_of(self.folder / "copy"))) == {}
 
     def check_rebuild(self) -> None:
-        """Made anew, all is as it was; but for the scenes of a memory that is not young, which depend on the order of writes."""
-        before = dump(self.path)
-        young = self.memory.stats().facts <= YOUNG
-        self.memory.rebuild(scopes=True)
+        """Made anew, all is as it was."""
+        before = {**dump(self.path), "summaries": summaries(self.path)}
+        self.memory.rebuild()
         written(self.forest)
         self.sound()
-        after = dump(self.path)
-        assert (differences(before, after) if young else differences(before, after, BUT_SCENES)) == {}
-        trees = [
-            {k: v for k, v in one["trees"].items() if not k.startswith("scene")} for one in (before, after)
-        ]
-        assert trees[0] == trees[1]
+        assert differences(before, {**dump(self.path), "summaries": summaries(self.path)}) == {}
 
     def check_anew(self) -> None:
-        """With its corrections undone it holds and finds what a memory does into which the turns that are left are ingested.
-
-        But for segments of exchanges: those behind a deleted turn are not paired anew, and are then.
-        """
-        self.memory.rebuild(scopes=True)
+        """With its corrections undone it holds and finds what a memory does into which the turns that are left are ingested."""
         written(self.forest)
         with self._open("fresh", retention=None) as forest:
             forest.register_user("u")
             for session_id, turns in remaining(self.folder / "u").items():
                 forest.ingest_session("u", session_id, turns)
-            forest.user("u").rebuild(scopes=True)
             written(forest)
-            held, fresh = what_is_held(self.folder / "u"), what_is_held(self.folder / "fresh")
+            fresh = file_of(self.folder / "fresh")
+            held, anew = what_is_held(self.folder / "u"), what_is_held(self.folder / "fresh")
             for name in held:
-                assert held[name] == fresh[name], (name, set(held[name]) ^ set(fresh[name]))
-            assert shape(self.path) == shape(file_of(self.folder / "fresh"))
+                assert held[name] == anew[name], (name, set(held[name]) ^ set(anew[name]))
+            own, other = ({**dump(path), "summaries": summaries(path)} for path in (self.path, fresh))
+            assert differences(own, other, ("trees", "summaries")) == {}
             found = (self.evidence(memory, but="timem") for memory in (self.memory, forest.user("u")))
             equal(*map(rounded, found))
 
@@ -325,21 +309,6 @@ def written(forest: MemForest) -> None:
     """Make all summaries, also those that are not due."""
     forest.flush()
     forest.user("u").advance(force=True)
-
-
-def shape(path: Path) -> list[Any]:
-    """Return the nodes of the segment tree with their sums, and its leaves by the ids of their turns."""
-    return [
-        rows(
-            path,
-            "SELECT n.level, span_lo, span_hi, hex(state) FROM node n JOIN tree t ON t.id = n.tree WHERE owner = 'segtree'",
-        ),
-        rows(
-            path,
-            """SELECT s.session_id, a.turn_id, b.turn_id, state FROM ix_segtree_exchange e JOIN session s ON s.id = e.session
-               JOIN turn a ON a.id = e.turn JOIN turn b ON b.id = e.turn_last""",
-        ),
-    ]
 
 
 def rounded(found: list[Any]) -> list[Any]:

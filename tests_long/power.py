@@ -100,7 +100,8 @@ def torn_logs(state: State, random: Random, most: int) -> Iterator[State]:
     places = [*range(before, ends[-1], size), *(random.randrange(before, ends[-1]) for _ in range(most))]
     for at in random.sample(places, min(most, len(places))):
         tail = random.choice((b"", random.randbytes(ends[-1] - at), bytes(ends[-1] - at)))
-        yield database, log[:at] + tail
+        if log[at : ends[-1]] != tail:  # else it is whole: zeros where there were zeros
+            yield database, log[:at] + tail
 
 
 def torn_checkpoints(path: Path, state: State, random: Random, most: int) -> Iterator[State]:

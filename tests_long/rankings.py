@@ -45,14 +45,6 @@ def _digest(found: object) -> str:
 
 def _counts(file: Path) -> Iterator[tuple[str, int]]:
     with sqlite3.connect(file) as db:
-        yield from (
-            (f"trees {kind}", n) for kind, n in db.execute("SELECT kind, count(*) FROM tree GROUP BY 1")
-        )
-        for what in ("node", "leaf"):
-            rows = db.execute(
-                f"SELECT tree.kind, count(*) FROM {what} JOIN tree ON tree.id = {what}.tree GROUP BY 1"
-            )
-            yield from ((f"{what}s {kind}", n) for kind, n in rows)
         yield from ((f"{table}s", db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
                     for table in ("turn", "chunk", "fact"))  # fmt: skip
     db.close()

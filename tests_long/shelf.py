@@ -1,173 +1,63 @@
-"""A second index with trees, for tests: leaves of every kind, spans, windows, states, and levels that are no heights.
+"""A policy of our own, for tests: a tree of two by two turns for every session, and of all facts by the month they were said in."""
 
-For each session there is a tree of its turns two by two and of its chunks, in the order of the turns: ``root (level 7)
--> halves (level 3) -> leaves``, each inner node with its span of ordinals. For each calendar month in which something
-was said there is a tree of the facts: ``month (level 2, window "2024-05") -> leaves``.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Collection, Sequence
-from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from memforest.nodes import Node, TreeHead
+from memforest.records import SummaryRequest
 from memforest.search.cache import forest_of
-from memforest.search.filters import IndexResult, Search, TurnHit
-from memforest.search.forest import FACT
+from memforest.search.filters import IndexResult, Search, TurnHit, allowed, best_facts, turn_places
+from memforest.search.forest import TURNS, Forest
 from memforest.search.lexical import bm25
+from memforest.search.scores import order
 from memforest.search.snapshot import Snapshot
-from memforest.store import corrections, sessions
-from memforest.store import facts as fact_rows
-from memforest.store import trees as tree_rows
 from memforest.store.connections import Tx
-from memforest.store.indexes import Items, Kind
-from memforest.store.trees import SqliteArena, placements
 from memforest.times import from_ms
-from memforest.trees.index import Index, Placed, Placing
-from memforest.trees.node import Contract
-
-__all__ = ["NAME", "ShelfIndex"]
-
-NAME = "shelf"
+from memforest.trees.index import Index, leaf_of_turn
+from memforest.trees.kernel import Growth
+from memforest.trees.memforest_grow import fact_order
+from memforest.trees.refresh import NodeWork
 
 
-class ShelfPlacing(Placing):
-    """Makes the trees of what has changed anew."""
+class ShelfIndex(Index):  # noqa: D101
+    name = "shelf"
 
-    def __init__(self, tx: Tx, owner: str) -> None:
-        self._tx, self._owner = tx, owner
-        self._arena = SqliteArena(tx)
-        self._stale: set[tuple[str, int]] = set()
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:  # noqa: D102
+        turns, facts = snapshot.turns, np.argsort(fact_order(snapshot), kind="stable")
+        said = map(from_ms, snapshot.facts.said_ms[facts].tolist())
+        months = np.array([100 * at.year + at.month for at in said], dtype=np.int64)
+        sessions, of = np.unique(turns.session, return_inverse=True)
+        shelves, on = np.unique(months, return_inverse=True)
+        kinds = ["session"] * len(sessions) + ["month"] * len(shelves)
+        growth = Growth(self.name, snapshot, kinds, np.r_[sessions, shelves])
+        own = np.flatnonzero(turns.previous < 0)  # the first turns of sessions
+        place = np.arange(len(of)) - np.repeat(own, np.diff(np.r_[own, len(of)]))
+        first = np.flatnonzero(place % 2 == 0)
+        runs = growth.runs(of[first], TURNS, first, np.r_[first[1:], len(of)][: len(first)])
+        by = np.argsort(on, kind="stable")
+        rows = np.r_[runs, growth.facts(len(sessions) + on[by], facts[by])]
+        growth.pack(rows, rows.astype(np.uint64), np.full(len(kinds), 4), anchored=False)
+        return growth.forest()
 
-    def leave(self, items: Items) -> None:
-        """Note the trees in which the items stand; a turn may be the last of a leaf, which is found by its first."""
-        self._stale |= {("session", session) for session in self._sessions(items.get("turn", ()))}
-        for kind in ("turn", "chunk", "fact"):
-            for item in items.get(kind, ()):
-                for tree, _ in placements(self._tx, self._owner, kind, item):
-                    self._stale.add(tree_rows.head_of(self._tx, tree)[:2])
+    def names(self, snapshot: Snapshot, forest: Forest) -> list[str]:  # noqa: D102
+        called = {span.id: span.session_id for span in snapshot.sessions}
+        return [called.get(one, str(one)) for one in forest.tree_scope.tolist()]
 
-    def place(self, items: Items) -> None:
-        """Note the trees in which the items belong."""
-        self.leave(items)
-        for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
-            self._stale.add(("month", _month(fact.said_ms)))
-
-    def close(self) -> Placed:
-        """Make the noted trees."""
-        for kind, scope in sorted(self._stale):
-            if (head := tree_rows.find_head(self._tx, self._owner, kind, scope)) is not None:
-                tree_rows.drop_tree(self._tx, head)
-            kids = self._session(scope) if kind == "session" else self._facts(scope)
-            if not kids:
-                continue
-            head = tree_rows.put_head(self._tx, self._owner, kind, scope, TreeHead(0, 0))
-            root = self._grown(head.tree, kind, scope, kids)
-            tree_rows.put_head(
-                self._tx, self._owner, kind, scope, TreeHead(head.tree, 0, root.id, 2, len(kids))
-            )
-        self._arena.flush()
-        return Placed(self._arena.written)
-
-    def _sessions(self, turns: Collection[int]) -> set[int]:
-        found = set()
-        for turn in turns:
-            row = self._tx.execute("SELECT session FROM turn WHERE id = ?", (turn,)).fetchone()
-            found |= set() if row is None else {row[0]}
-        return found
-
-    def _session(self, session: int) -> list[Node]:
-        """Return the leaves of a session: its first chunk, and then its turns two by two."""
-        turns = sessions.turns(self._tx, session)
-        chunks = sessions.chunks(self._tx, session)[:1]
-        found = [self._leaf("chunk", chunk.row) for chunk in chunks]
-        for at in range(chunks[0].last + 1 if chunks else 0, len(turns), 2):
-            last = turns[min(at + 1, len(turns) - 1)][0]
-            found.append(self._leaf("turn", turns[at][0], last))
-        return found
-
-    def _facts(self, month: int) -> list[Node]:
-        shown = corrections.shown_facts(self._tx, [fact.row for fact in fact_rows.iter_facts(self._tx)])
-        mine = [fact for fact in shown.values() if _month(fact.said_ms) == month]
-        return [self._leaf("fact", fact.row) for fact in sorted(mine, key=lambda fact: fact.leaf_key)]
-
-    def _leaf(self, kind: str, item: int, last: int | None = None) -> Node:
-        return Node(self._arena.new_id(), 0, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last)
-
-    def _grown(self, tree: int, kind: str, scope: int, leaves: Sequence[Node]) -> Node:
-        for leaf in leaves:
-            leaf.tree = tree
-            self._arena.put(leaf)
-        stored = tree_rows.nodes_with_ids(self._tx, [leaf.id for leaf in leaves])
-        placed = [stored[leaf.id] for leaf in leaves]
-        if kind == "month":
-            return self._above(tree, 2, placed, window=f"{scope // 100:04}-{scope % 100:02}")
-        middle = (len(placed) + 1) // 2
-        halves = [(0, placed[:middle]), (middle, placed[middle:])]
-        made = [
-            self._above(tree, 3, part, span=(low + 1, low + 1 + len(part)), state=bytes([low]))
-            for low, part in halves
-            if part
+    def requests(  # noqa: D102
+        self, tx: Tx, snapshot: Snapshot, forest: Forest, rows: Any, inputs: Any, *_: Any, **__: Any
+    ) -> list[NodeWork]:
+        times = [(from_ms(int(forest.start_ms[row])), from_ms(int(forest.end_ms[row]))) for row in rows]
+        asked = [
+            SummaryRequest("shelf", "shelf", *at, inputs[row]) for row, at in zip(rows, times, strict=True)
         ]
-        return self._above(tree, 7, made, span=(1, 1 + len(placed)))
+        return [NodeWork(row, one) for row, one in zip(rows, asked, strict=True)]
 
-    def _above(
-        self,
-        tree: int,
-        level: int,
-        nodes: Sequence[Node],
-        *,
-        span: tuple[int, int] | None = None,
-        window: str | None = None,
-        state: bytes | None = None,
-    ) -> Node:
-        node = Node(
-            id=self._arena.new_id(),
-            tree=tree,
-            level=level,
-            key=nodes[0].key,
-            start_ms=min(one.start_ms for one in nodes),
-            end_ms=max(one.end_ms for one in nodes),
-            count=sum(one.count for one in nodes),
-            children=tuple(one.id for one in nodes),
-            item_kind=None,
-            item=None,
-            version=1,
-            dirty=False,
-            span=span,
-            window=window,
-            state=state,
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:  # noqa: D102
+        scores, forest = bm25(tx, snapshot, "turn", request.tokens), forest_of(tx, snapshot, self)
+        keep, leaf, none = allowed(snapshot, request), leaf_of_turn(forest), np.zeros(len(snapshot.facts.ids))
+        told, best = best_facts(snapshot, keep, none, none), order(scores, turn_places(snapshot))
+        part = [{"lexical": float(score)} for score in scores]
+        rows = best[keep.turns[best]].tolist()
+        return IndexResult(
+            [TurnHit(r, int(told[r]), float(scores[r]), part[r], int(leaf[r])) for r in rows], forest=forest
         )
-        self._arena.put(node)
-        return node
-
-
-def _month(ms: int) -> int:
-    at = from_ms(ms)
-    return at.year * 100 + at.month
-
-
-class ShelfIndex(Index):
-    """Ranks turns by their words; each is found at the leaf that holds it, or the fact it supports."""
-
-    name = NAME
-    follows = frozenset[Kind]({"turn", "chunk", "fact"})
-    contracts = MappingProxyType({"session": Contract("partition"), "month": Contract("contained")})
-
-    def placing(self, tx: Tx) -> ShelfPlacing:
-        """Begin to edit the trees."""
-        return ShelfPlacing(tx, self.name)
-
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
-        """Return every turn; those with a fact at the leaf of that fact, others at that of their run."""
-        forest = forest_of(tx, snapshot, self.name)
-        scores = bm25(tx, snapshot, "turn", request.tokens)
-        leaf_of = np.full(len(scores), -1, dtype=np.int64)
-        for row in np.flatnonzero(forest.kind != 0).tolist():
-            item = int(forest.item[row])
-            turns = range(item, int(forest.item_end[row]))
-            leaf_of[list(snapshot.turns_of_fact[item] if forest.kind[row] == FACT else turns)] = row
-        order = np.argsort(-scores, kind="stable").tolist()
-        return IndexResult([TurnHit(i, -1, float(scores[i]), {}, int(leaf_of[i])) for i in order])

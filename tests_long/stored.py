@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from memforest.nodes import Node, TreeHead
 from memforest.reading.canonical import EntityBook
 from memforest.records import EntityKind, State, Turn
 from memforest.search.timeline import Segment, StateFact, observe, time_order
-from memforest.store import entities, facts, sessions, trees
+from memforest.store import entities, facts, sessions
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
 from memforest.store.facts import (
@@ -25,9 +24,7 @@ from memforest.store.facts import (
     add_occurrences,
     write_dates,
 )
-from memforest.store.trees import SqliteArena
 from memforest.times import from_ms
-from memforest.trees.node import insert
 
 __all__ = [
     "add_mention",
@@ -36,8 +33,6 @@ __all__ = [
     "chunk_of",
     "empty_memory",
     "finish_chunk",
-    "leaf",
-    "plant",
     "put_entities",
     "put_entity",
     "put_fact",
@@ -119,35 +114,6 @@ def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **val
 def put_entities(tx: Connection, *keys: str) -> list[int]:
     """Store entities of unknown kind, called by their keys; return their rows."""
     return [put_entity(tx, key, key.title(), "unknown") for key in keys]
-
-
-def plant(
-    tx: Connection,
-    facts_: Sequence[int],
-    *,
-    owner: str = "ix",
-    kind: str = "entity",
-    scope: int = 1,
-    k: int = 3,
-    summarised: Sequence[str] = (),
-) -> TreeHead:
-    """Store a tree of facts, put in one by one."""
-    arena, head = SqliteArena(tx, summarised), trees.put_head(tx, owner, kind, scope, TreeHead(0, k))
-    for row, fact in facts.facts_with_ids(tx, facts_).items():
-        start_ms, end_ms = fact.leaf_span
-        head, _ = insert(
-            arena, head, key=fact.leaf_key, start_ms=start_ms, end_ms=end_ms, item_kind="fact", item=row
-        )
-    arena.flush()
-    return trees.put_head(tx, owner, kind, scope, head)
-
-
-def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = None) -> int:
-    """Store a leaf by itself, below no node; return its id."""
-    arena = SqliteArena(tx)
-    made = arena.new_id()
-    arena.put(Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
-    return made
 
 
 def finish_chunk(

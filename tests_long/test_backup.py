@@ -179,7 +179,7 @@ def test_a_damaged_file_makes_no_backup(filled: Path, folder: Path) -> None:
     good = (folder / "u.bak").read_bytes()
     raw = bytearray(path.read_bytes())
     with closing(sqlite3.connect(path)) as conn:
-        [root] = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = 'leaf_fact'").fetchone()
+        [root] = conn.execute("SELECT rootpage FROM sqlite_master WHERE name = 'occurrence_fact'").fetchone()
     raw[(root - 1) * 4096 + 8 : (root - 1) * 4096 + 200] = b"\xff" * 192
     path.write_bytes(raw)
     with MemForest(filled, eager_config()) as forest, pytest.raises(CorruptStoreError, match="damaged"):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
+import json
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
-from tests_long.worlds import PAPER, dump, eager_config, fast_config, file_of, rows, said
+from tests_long.worlds import PAPER, dump, eager_config, fast_config, file_of, rows, said, summaries
 
 from memforest import MemForest, load_default_config
 from memforest.errors import ConfigError, ModelError, StepError
@@ -23,17 +22,11 @@ from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
 from memforest.search.context_scores import Base, base_scores
 from memforest.search.snapshot import Snapshot
-from memforest.store.derived import unpack_text
 from memforest.trees.browse import nearness_to
+from memforest.trees.memforest_grow import MemForestSettings
 from memforest.trees.memforest_recall import leaf_similarity, recall
-from memforest.trees.memforest_rows import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
-CHUNKS = "SELECT id, chunk FROM leaf WHERE chunk IS NOT NULL ORDER BY id"
-MARKED = "SELECT id FROM node WHERE level = 0 ORDER BY id"
-TOLD = "SELECT s.node, s.text FROM derived_summary s JOIN node n ON n.id = s.node AND n.level = 0 ORDER BY 1"
-EMBEDDED = """SELECT n.id FROM node n JOIN tree t ON t.id = n.tree AND t.kind = '{}'
-    JOIN derived_node_vector v ON v.item = n.id WHERE n.level {} ORDER BY 1"""
 
 
 class Watched(LocalSummariser):
@@ -58,21 +51,16 @@ def talk(n: int = 9) -> list[dict[str, Any]]:
     return said(*[f"I bought {i + 2} tents in Oslo. It rained all day, and I was glad." for i in range(n)])
 
 
-def marked(folder: Path) -> list[int]:
-    """Return the leaves that have marks for a summary of their own."""
-    return [row for (row,) in rows(file_of(folder), MARKED)]
-
-
-def chunks(folder: Path) -> list[int]:
-    """Return the leaves of chunks."""
-    return [row for row, _ in rows(file_of(folder), CHUNKS)]
-
-
-def alter(folder: Path, sql: str) -> None:
-    """Change a file behind memforest's back; it must change something."""
-    with closing(sqlite3.connect(file_of(folder), isolation_level=None)) as conn:
-        conn.execute("PRAGMA foreign_keys = on")
-        assert conn.execute(sql).rowcount > 0
+def told(
+    folder: Path, kind: str = "session", level: int = 0, form: Any = PAPER
+) -> dict[str, tuple[str, str | None]]:
+    """Return (summary, vector) of the nodes of a level, by what is below them; those of leaves are keyed by their turns."""
+    found = summaries(file_of(folder), fast_config(index_settings=form))
+    parts = [(key.split(" ", 2), made) for key, made in found.items()]
+    of_kind = [(json.loads(key[2]), key[2], made) for key, made in parts if key[0] == f"memforest/{kind}"]
+    return {
+        shape: made for node, shape, made in of_kind if (node[0] if isinstance(node[0], int) else 0) == level
+    }
 
 
 def test_a_chunk_has_a_summary_of_what_was_said_in_it(folder: Path) -> None:
@@ -80,23 +68,22 @@ def test_a_chunk_has_a_summary_of_what_was_said_in_it(folder: Path) -> None:
     watched = Watched()
     with MemForest(folder, fast_config(index_settings=PAPER, summariser=watched)) as forest:
         forest.ingest_session("u", "s", talk())
-        assert marked(folder) == chunks(folder)
         forest.flush("u")
-        told = {node: unpack_text(text) for node, text in rows(file_of(folder), TOLD)}
         assert forest.user("u").verify().ok
     asked = [one for one in watched.asked if not one.level]
     assert [one.inputs[0].count("Ana: ") for one in asked] == [2, 2, 2, 2, 1]
     assert {(one.kind, one.label, one.summarise) for one in asked} == {("session", "s", "every")}
-    assert list(told) == chunks(folder)
-    assert all(told.values())
+    chunks = list(told(folder).values())
+    assert len(chunks) == 5
     above = [one.inputs for one in watched.asked if one.kind == "session" and one.level == 1]
-    assert [text for inputs in above for text in inputs] == list(told.values())
-    assert rows(file_of(folder), EMBEDDED.format("session", "= 0")) == [(leaf,) for leaf in told]
-    assert rows(file_of(folder), EMBEDDED.format("scene", "> 0"))
+    assert [text for inputs in above for text in inputs] == [text for text, _ in chunks]
+    assert all(text and vector for text, vector in chunks)
+    assert all(vector for _, vector in told(folder, "scene", 1).values())
+    assert told(folder, "scene", 1)
 
 
 def test_by_default_there_are_none_and_all_else_is_the_same(folder: Path) -> None:
-    """Neither marks of leaves nor vectors of scenes; trees, counts and answers do not depend on the settings."""
+    """Neither summaries of leaves nor vectors of scenes; trees, counts and answers do not depend on the settings."""
     found = {}
     for name, form in (("default", {}), ("paper", PAPER)):
         with MemForest(folder / name, fast_config(index_settings=form)) as forest:
@@ -106,8 +93,8 @@ def test_by_default_there_are_none_and_all_else_is_the_same(folder: Path) -> Non
             evidence = [(one.text, one.score) for one in forest.query("u", "What did Ana buy?").evidence]
         found[name] = (stats.nodes, stats.indexes["memforest"], evidence, dump(file_of(folder / name)))
     assert found["default"] == found["paper"]
-    assert marked(folder / "default") == []
-    assert rows(file_of(folder / "default"), EMBEDDED.format("scene", ">= 0")) == []
+    assert told(folder / "default", form={}) == {}
+    assert {vector for _, vector in told(folder / "default", "scene", 1, form={}).values()} == {None}
 
 
 def test_what_a_longer_or_replaced_session_leaves_of_its_chunks_is_current(folder: Path) -> None:
@@ -117,27 +104,27 @@ def test_what_a_longer_or_replaced_session_leaves_of_its_chunks_is_current(folde
         forest.ingest_session("u", "s", talk(9))
         watched.asked.clear()
         forest.ingest_session("u", "s", talk(12))
-        assert (
-            sum(not one.level for one in watched.asked) == 2
-        )  # the ninth turn's chunk got another, and one is new
-        assert marked(folder) == chunks(folder)
+        # The ninth turn's chunk got another, and one is new.
+        assert sum(not one.level for one in watched.asked) == 2
+        assert len(told(folder)) == 6
         forest.ingest_session("u", "s", said("I sold my car."), replace=True)
-        told = [unpack_text(text) for _, text in rows(file_of(folder), TOLD)]
-        assert len(told) == len(marked(folder)) == 1
-        assert "car" in told[0]
+        [(text, _)] = told(folder).values()
+        assert "car" in text
+        assert rows(file_of(folder), "SELECT count(*) FROM artifact") == [
+            (len(summaries(file_of(folder), fast_config(index_settings=PAPER))),)
+        ]
         assert forest.user("u").stats().dirty_nodes == 0
         assert forest.user("u").verify().ok
 
 
-def test_a_chunk_that_fails_leaves_the_way_above_it_dirty(folder: Path) -> None:
+def test_a_chunk_that_fails_leaves_the_way_above_it_missing(folder: Path) -> None:
     """Its own summary and those above wait, and are shown to wait; the other chunks have theirs."""
     watched = Watched()
     watched.fails_on = "2 tents"
     with MemForest(folder, eager_config(index_settings=PAPER, summariser=watched)) as forest:
         result = forest.ingest_session("u", "s", talk())
         assert any("refused" in warning for warning in result.warnings)
-        dirty = rows(file_of(folder), "SELECT level FROM node WHERE dirty ORDER BY level")
-        assert dirty == [(0,), (1,), (2,)]
+        assert forest.user("u").stats().dirty_nodes == result.nodes_dirty == 3
         [view] = forest.user("u").tree("s", depth=9)
         leaves = [leaf for node in view.children for leaf in node.children]
         assert [leaf.dirty for leaf in leaves] == [True, False, False, False, False]
@@ -188,68 +175,22 @@ def test_a_scene_is_compared_by_its_summary_or_by_its_facts() -> None:
         assert recall(snapshot, trees, based(snapshot), QUESTION, settings).trees == ((0, wanted + 1),)
 
 
-@pytest.mark.parametrize(
-    ("form", "part", "sql"),
-    [
-        (
-            PAPER,
-            "placement",
-            "DELETE FROM node WHERE level = 0 AND id = (SELECT min(id) FROM leaf WHERE chunk)",
-        ),
-        (PAPER, "tree", "UPDATE node SET dirty = 2 WHERE level = 0"),
-        (PAPER, "tree", "UPDATE node SET dirty = level == 0"),
-        (
-            PAPER,
-            "placement",
-            """INSERT INTO node SELECT l.id, l.tree, 0, 0, '', 0, 1, 1, x'', 1, 0, NULL, NULL, NULL, NULL
-               FROM leaf l WHERE fact ORDER BY l.id LIMIT 1""",
-        ),
-        (
-            {},
-            "placement",
-            """INSERT INTO node SELECT l.id, l.tree, 0, 0, '', 0, 1, 1, x'', 1, 0, NULL, NULL, NULL, NULL
-               FROM leaf l WHERE chunk ORDER BY l.id LIMIT 1""",
-        ),
-        (PAPER, "tree", "DELETE FROM leaf WHERE id = (SELECT max(id) FROM leaf WHERE chunk)"),
-    ],
-)
-def test_marks_that_are_missing_or_too_many_are_found_and_mended(
-    folder: Path, form: Any, part: str, sql: str
-) -> None:
-    """`verify` names the index, and `repair` makes it anew, with its summaries when they are read."""
-    with MemForest(folder, fast_config(index_settings=form)) as forest:
-        forest.ingest_session("u", "s", talk())
-        forest.flush("u")
-        before = dump(file_of(folder))
-    alter(folder, sql)
-    with MemForest(folder, fast_config()) as forest:
-        user = forest.user("u")
-        found = {(problem.part, problem.index) for problem in user.verify().problems}
-        assert (part, "memforest") in found
-        assert user.repair().ok
-        assert user.verify().problems == ()
-        assert marked(folder) == (chunks(folder) if form else [])
-        user.flush()
-        assert len(rows(file_of(folder), TOLD)) == len(marked(folder))
-    assert dump(file_of(folder)) == before
-
-
-def test_what_a_memory_has_stays_and_can_be_changed(folder: Path) -> None:
+def test_what_a_memory_reads_with_is_what_its_summaries_are(folder: Path) -> None:
     """Opened otherwise, a memory keeps its form; its index dropped and added with other settings has theirs."""
     with MemForest(folder, fast_config(indexes=("memforest", "flat"))) as forest:
         forest.ingest_session("u", "s", talk())
     with MemForest(folder, fast_config(index_settings=PAPER)) as forest:
-        forest.ingest_session("u", "t", talk())
-        assert marked(folder) == []
+        forest.ingest_session("u", "t", talk(), refresh=True)
+        assert told(folder) == {}
         user = forest.user("u")
         assert user.verify().ok
         user.drop_index("memforest")
-        assert user.add_index("memforest", settings=PAPER["memforest"]).lag == 0
-        assert marked(folder) == chunks(folder) != []
+        user.add_index("memforest", settings=PAPER["memforest"])
+        user.flush()
+        assert len(told(folder)) == 10
     with MemForest(folder, fast_config()) as forest:
-        forest.rebuild("u", scopes=True)
-        assert marked(folder) == chunks(folder)
-        assert len(rows(file_of(folder), TOLD)) == len(chunks(folder))
+        forest.rebuild("u")
+        assert len(told(folder)) == 10
         assert forest.user("u").verify().ok
 
 

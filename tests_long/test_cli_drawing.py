@@ -17,13 +17,12 @@ from tests.table import each
 
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.ingest import draw_memories
-from memforest.cli.inspecting import REASON_CHARS, draw_trees, job_lines
+from memforest.cli.inspecting import draw_trees
 from memforest.cli.listing import draw_timeline
-from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, draw_facts
 from memforest.read.receipts import ImportedMemory
 from memforest.read.results import AskResult, Evidence, QueryResult, Usage
-from memforest.read.stored import FactView, FailedJobView, JobsView, Source, Stats, TimelineEntry, TreeView
+from memforest.read.stored import FactView, Source, TimelineEntry, TreeView
 from memforest.records import QuestionPlan, SpokenText
 
 UTC = timezone.utc
@@ -333,47 +332,3 @@ def test_what_did_not_happen_is_not_told() -> None:
         "embedded 0 texts with no model (searching by words only)",
         "file 0 B in m",
     ]
-
-
-JOB = FailedJobView("timed", "close", "2024-W10", 5, "no model\nis there")
-
-
-@each(
-    ("jobs", "lines"),
-    [
-        (JobsView(), []),
-        (JobsView({"due": 2}), ["2 due"]),
-        (JobsView({"due": 2, "done": 1}, MARCH), ["2 due, 1 done, due since 2024-03-01 09:00 UTC"]),
-        (JobsView({"running": 1}, expired=1), ["1 running, 1 left by a process that ended"]),
-        (
-            JobsView({"failed": 1}, failed=(JOB,)),
-            ["1 failed", "gave up close 2024-W10 of timed after 5 tries: no model is there"],
-        ),
-    ],
-)
-def test_due_work_is_told_in_a_line(jobs: JobsView, lines: list[str]) -> None:
-    """How much, since when, what a process left; a line for each job that was given up."""
-    assert job_lines(jobs) == lines
-
-
-def test_a_long_reason_of_a_job_is_cut() -> None:
-    """A traceback does not fill the screen."""
-    (_, line) = job_lines(JobsView({"failed": 1}, failed=(replace(JOB, reason="x" * 999),)))
-    assert len(line) == REASON_CHARS
-
-
-@each(
-    ("lag", "reason", "line"),
-    [
-        (0, None, ""),
-        (1, None, "1 note of the feed behind; `memforest resume` goes on"),
-        (3, "boom\x1b", "3 notes of the feed behind (boom); `memforest resume` goes on"),
-        (0, "it stopped", "it stopped"),
-    ],
-)
-def test_an_index_says_how_far_it_is_behind(lag: int, reason: str | None, line: str) -> None:
-    """And why."""
-    assert behind(lag, reason) == line
-
-
-COUNTS = Stats("me", 1, 2, 3, 3, {}, {}, 4, 0, 0, {}, None, 1, 0, 1024)

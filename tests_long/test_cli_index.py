@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,9 @@ from click.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.dummy_index.index import Dummy
-from tests_long.worlds import file_of
+from tests_long.shelf import ShelfIndex
 
 from memforest.cli import main
-from memforest.store.indexes import Items
 from memforest.trees import attached
 
 Run = Callable[..., Result]
@@ -28,16 +25,9 @@ CHAT = [
 
 
 @pytest.fixture
-def dummy() -> Iterator[None]:
-    """The dummy index is known."""
-    attached.INDEXES[Dummy.name] = Dummy
-    yield
-    attached.INDEXES.pop("dummy", None)
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dummy: None) -> Run:
-    """Run the program on a directory with the memory of `me`."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the program on a directory with the memory of `me`, where the shelf is known."""
+    monkeypatch.setitem(attached.INDEXES, "shelf", ShelfIndex)
     monkeypatch.setenv("MEMFOREST_DIR", str(tmp_path / "memories"))
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -52,16 +42,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dummy: None) -> Run:
 
 def test_an_index_is_added_listed_searched_and_dropped(run: Run) -> None:
     """Each in a line, or in the envelope of `--json`."""
-    assert run("index", "add", "dummy").stdout == "Added dummy: 1 tree with 2 leaves.\n"
-    assert run("index", "list").stdout.splitlines()[0] == "dummy\t1 tree\t2 leaves\t"
+    assert run("index", "add", "shelf").stdout == "Added shelf: 3 trees with 3 leaves.\n"
+    assert "shelf\t3 trees\t3 leaves" in run("index", "list").stdout.splitlines()
     listed = json.loads(run("index", "list", "--json").stdout)
     assert listed["command"] == "index list"
-    shown = [(one["name"], one["lag"], one["leaves"]) for one in listed["data"]["indexes"]]
-    assert ("dummy", 0, 2) in shown
-    found = json.loads(run("search", "Where does Bo live?", "--index", "dummy", "--json").stdout)["data"]
-    assert (found["index"], found["trace"]["lag"]) == ("dummy", 0)
-    assert run("index", "drop", "dummy").stdout == "Dropped dummy.\n"
-    assert "dummy" not in run("index", "list").stdout
+    assert ("shelf", 3) in [(one["name"], one["leaves"]) for one in listed["data"]["indexes"]]
+    assert "index\tshelf" in run("stats").stdout
+    assert "indexes memforest, shelf" in run("doctor").stdout
+    found = json.loads(run("search", "Where does Bo live?", "--index", "shelf", "--json").stdout)["data"]
+    assert found["index"] == "shelf"
+    assert run("verify").exit_code == 0
+    assert run("index", "drop", "shelf").stdout == "Dropped shelf.\n"
+    assert "shelf" not in run("index", "list").stdout
 
 
 def test_settings_are_given_as_pairs(run: Run) -> None:
@@ -80,7 +72,7 @@ def test_settings_are_given_as_pairs(run: Run) -> None:
         (("add", "memforest"), "has the index 'memforest' already"),
         (("add", "memforest", "--set", "wide"), "not of the form KEY=VALUE"),
         (("add", "flat", "--set", "wide=1"), "[index.flat] there is no setting wide"),
-        (("drop", "dummy"), "this memory has no index 'dummy'; it has: memforest"),
+        (("drop", "shelf"), "this memory has no index 'shelf'; it has: memforest"),
         (("drop", "memforest"), "'memforest' is the only index"),
     ],
 )
@@ -90,37 +82,3 @@ def test_mistakes_are_one_line(run: Run, args: tuple[str, ...], says: str) -> No
     assert result.exit_code in (1, 2)
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_commands_show_an_index_that_is_behind(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`stats`, `verify`, `doctor`, `index list` and `search` do, and `resume` says what it could not move on."""
-    assert run("index", "add", "dummy").exit_code == 0
-    with sqlite3.connect(file_of(tmp_path / "memories")) as conn:
-        conn.execute("UPDATE index_ SET cursor = 0, began = 0 WHERE name = 'dummy'")
-    conn.close()
-    assert "of the feed behind; `memforest resume` goes on" in run("index", "list").stdout
-    assert "index\tdummy; " in run("stats").stdout
-    assert "'dummy' has not placed" in run("verify").stdout
-    assert "index dummy: " in run("doctor").stdout
-    assert "'dummy' has not placed" in run("search", "Where?", "--index", "dummy").stderr
-
-    def boom(self: object, items: Items) -> None:
-        raise RuntimeError("boom")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tests_long.dummy_index.index._Placing.place", boom)
-        assert "the index dummy is still behind" in run("resume").stdout
-        assert json.loads(run("resume", "--json").stdout)["data"]["behind"]["me"]["dummy"] > 0
-        assert "(failed: RuntimeError: boom)" in run("index", "list").stdout
-    assert "behind" not in run("resume").stdout
-    assert run("verify").exit_code == 0
-
-
-def complete(words: str) -> list[str]:
-    """Return what the shell is offered for the last word."""
-    count = str(len(words.split(" ")) - 1)
-    env = {"COMP_WORDS": words, "COMP_CWORD": count, "_MEMFOREST_COMPLETE": "bash_complete"}
-    result = CliRunner().invoke(main, (), env=env, prog_name="memforest")
-    return [line.partition(",")[2] for line in result.stdout.splitlines()]

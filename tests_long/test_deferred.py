@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.doubles import local_reply
-from tests_long.worlds import differences, dump, eager_config, fast_config, file_of, make_sessions, said
+from tests_long.worlds import differences, dump, eager_config, fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, IngestResult, InputError, MemForest, SessionConflictError
 from memforest.errors import IdempotencyError, ModelRefusedError, ModelUnavailableError
@@ -38,18 +38,19 @@ def requests(count: int = 4, user: str = "u") -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("chat", [None, FunctionChat(never)])
 def test_a_deferred_session_is_stored_and_found_and_no_more(tmp_path: Path, chat: Any) -> None:
-    """By its words, also by another process; no model is asked, nothing is extracted, embedded or placed."""
+    """By its words, also by another process; no model is asked, nothing is extracted, embedded or summarised."""
     with MemForest(tmp_path, fast_config(chunk_turns=2, chat=chat)) as forest:
         result = forest.ingest_session("u", "s", MOVES, defer=True)
         assert (result.deferred, result.turns_added, result.unchanged) == (True, 3, False)
         assert [(one.turn_ids, one.status) for one in result.left] == [(("0", "1"), "left"), (("2",), "left")]
-        assert (result.added, result.trees_updated, result.nodes_written) == ((), 0, 0)
+        assert result.added == ()
         assert not result.usage.steps
         assert not result.warnings
         stats = forest.user("u").stats()
-        assert (stats.sessions, stats.turns, stats.facts, stats.nodes, stats.unfinished) == (1, 3, 0, 0, 1)
+        assert (stats.sessions, stats.turns, stats.facts, stats.unfinished) == (1, 3, 0, 1)
         assert forest.user("u").verify().ok
         assert sum(stats.vectors.values()) == 0
+        assert rows(file_of(tmp_path), "SELECT 1 FROM artifact") == []
     with MemForest(tmp_path, fast_config(chunk_turns=2)) as forest:
         assert "I work at Acme." in [one.quote for one in forest.query("u", "Acme").evidence]
 
@@ -194,12 +195,15 @@ def test_what_cannot_be_stored_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_the_policy_makes_no_summaries_for_it(tmp_path: Path) -> None:
-    """Those that are out of date stay so, and are counted."""
-    with MemForest(tmp_path, fast_config(refresh="lazy")) as forest:
-        left = forest.ingest_session("u", "s", MOVES).nodes_dirty
+    """They are made by the write that makes memory of it."""
     with MemForest(tmp_path, fast_config(refresh="path")) as forest:
-        assert left > 0
-        assert forest.ingest_session("u", "t", MOVES, defer=True).nodes_dirty == left
+        assert forest.ingest_session("u", "s", MOVES).nodes_refreshed > 0
+        assert forest.user("u").stats().dirty_nodes == 0
+        assert forest.ingest_session("u", "t", MOVES, defer=True).nodes_refreshed == 0
+        assert forest.user("u").stats().dirty_nodes > 0
+        [done] = forest.resume("u")
+        assert done.nodes_refreshed > 0
+        assert forest.user("u").stats().dirty_nodes == 0
 
 
 def test_two_calls_of_resume_do_the_work_once(tmp_path: Path) -> None:

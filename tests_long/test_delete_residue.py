@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -24,11 +25,12 @@ from tests_long.deletions import (
     said_words,
     stored,
 )
-from tests_long.worlds import fast_config, file_of
+from tests_long.worlds import fast_config, file_of, rows, summaries
 
 from deleted.scanner import dead_terms
 from memforest import MemForest
 from memforest.store import connections, derived
+from memforest.write.batch import SessionWriter
 
 FEW, MANY = 6, 200
 """Deletions of each kind: always, and in a soak."""
@@ -100,7 +102,108 @@ def test_verify_finds_what_is_left(tmp_path: Path) -> None:
         places = " ".join(problem.message for problem in report.problems)
         assert f"'{file_of(tmp_path).name}', at byte" in places
         assert "turn.text" in places
-        assert "derived_summary.text" in places
+        assert "artifact.text" in places
+
+
+INDEXES = ("memforest", "segtree", "timem", "hmem")
+
+
+def _replace(forest: MemForest, folder: Path) -> None:
+    turns = [{"speaker": "Nora", "content": "I like tea.", "timestamp": "2023-01-01T09:00:00Z"}]
+    forest.ingest_session("u", "s0", turns, replace=True)
+
+
+def _merge_over(forest: MemForest, folder: Path) -> None:
+    """Merge a memory that has another session of the same id."""
+    turns = [{"speaker": "Nora", "content": "I like tea.", "timestamp": "2023-01-01T09:00:00Z"}]
+    forest.ingest_session("v", "s0", turns)
+    forest.merge_user_forests(["v"], "u", overwrite=True)
+    forest.delete_user("v")
+
+
+def _expire(forest: MemForest, folder: Path) -> None:
+    """Close the memory, and let another one keep less."""
+    forest.close()
+    with MemForest(folder / "u", fast_config(indexes=INDEXES, retention="515 days")) as keeps_less:
+        assert keeps_less.user("u").expire()
+
+
+def _delete(kind: str) -> Callable[[MemForest, Path], None]:
+    def go(forest: MemForest, folder: Path) -> None:
+        memory, path = forest.user("u"), file_of(folder / "u")
+        if kind == "turn":
+            turn = min(turn for session, turn in stored(folder / "u") if session == "s0")
+            memory.delete(turn=("s0", turn))
+        elif kind == "session":
+            memory.delete(session_id="s0")
+        elif kind == "window":
+            memory.delete(during=("2023-01-01", "2023-01-03"))
+        elif kind == "fact":
+            memory.delete(min(row[0] for row in rows(path, "SELECT fact_id FROM fact")))
+        elif kind == "entity":
+            sql = "SELECT label FROM entity WHERE kind != 'participant'"
+            memory.delete(entity=min(row[0] for row in rows(path, sql)))
+
+    return go
+
+
+GOING: dict[str, Callable[[MemForest, Path], None]] = {
+    **{kind: _delete(kind) for kind in KINDS},
+    "replace": _replace,
+    "merge over": _merge_over,
+    "retention": _expire,
+}
+"""Everything that deletes what was said."""
+
+
+@pytest.mark.parametrize("verb", GOING)
+@pytest.mark.parametrize("refresh", ["lazy", "path"])
+def test_no_summary_of_any_index_tells_of_what_has_gone(folder: Path, verb: str, refresh: str) -> None:
+    """All indexes have written of it; when the verb has come back, no file has a word of it, and later ones bring none back."""
+    random = Random(verb)
+    with MemForest(folder / "u", fast_config(indexes=INDEXES, refresh=refresh)) as forest:
+        for number in range(5):
+            forest.ingest_session("u", f"s{number}", conversation(random, number))
+        forest.flush()
+        forest.user("u").advance(force=True)
+        before = stored(folder / "u")
+        told = said_words(text for text, _ in summaries(file_of(folder / "u")).values())
+        assert {key.partition("/")[0] for key in summaries(file_of(folder / "u"))} == set(INDEXES)
+        GOING[verb](forest, folder)
+        lost = said_words(before.values()) - said_words(stored(folder / "u").values())
+        assert lost & told
+        assert left_in(folder / "u", lost) == []
+    with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
+        forest.flush()
+        forest.user("u").advance(force=True)
+        assert forest.user("u").verify(deleted=sorted(lost)).ok
+    assert left_in(folder / "u", lost) == []
+
+
+@pytest.mark.parametrize("verb", ["session", "replace"])
+def test_a_deletion_that_dies_before_its_sweep_is_swept_when_the_memory_is_opened(
+    folder: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made of the deleted text goes then, whoever opens the memory, and before anything is read."""
+    random = Random(5)
+    with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
+        for number in range(4):
+            forest.ingest_session("u", f"s{number}", conversation(random, number))
+        forest.flush()
+        before = stored(folder / "u")
+        with monkeypatch.context() as patch:
+
+            def dies(*_: object) -> int:
+                raise RuntimeError("power is off")
+
+            patch.setattr(SessionWriter, "sweep", dies)
+            with pytest.raises(RuntimeError):
+                GOING[verb](forest, folder)
+        lost = said_words(before.values()) - said_words(stored(folder / "u").values())
+        assert left_in(folder / "u", lost)
+    with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
+        forest.user("u").stats()
+    assert left_in(folder / "u", lost) == []
 
 
 def test_a_reader_that_holds_the_log_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What repeats or tells of deleted text elsewhere goes with it: corrections, jobs, reasons, origins."""
+"""What repeats or tells of deleted text elsewhere goes with it: corrections, reasons, origins."""
 
 from __future__ import annotations
 
@@ -272,20 +272,17 @@ def columns_with(folder: Path, needle: bytes) -> set[str]:
 
 @pytest.mark.parametrize("target", WITHIN, ids=["turn", "session", "fact", "entity", "window"])
 def test_other_traces_go(folder: Path, target: Target) -> None:
-    """A job that repeats what was said, a reason that tells of it, and where it came from."""
+    """The reason of a failed chunk beside it, and where it came from."""
     fact_id = fact(folder, "Zoltan")
-    session = "(SELECT id FROM session WHERE session_id = 's1')"
-    job = "INSERT INTO job (owner, key, kind, payload, state, due_ms, tries, reason) VALUES ('memforest', ?, 'k', ?, 'failed', 1, 8, ?)"
+    of = "session = (SELECT id FROM session WHERE session_id = 's1') AND ordinal"
     execute(
         folder,
-        (job, ("one", '{"text": "Zoltan lives in Oslo."}', None)),
-        (job, ("two", "{}", "cannot read Zoltan")),
-        (job, ("three", "{}", "no such file")),
         ("INSERT INTO origin (id, memory, user_id, merged_ms) VALUES (1, 'another', 'zoltan', 1)", ()),
-        (f"UPDATE turn SET origin = 1 WHERE session = {session} AND ordinal = 0", ()),
+        (f"UPDATE turn SET origin = 1 WHERE {of} = 0", ()),
+        (f"UPDATE chunk SET reason = 'cannot read Zoltan' WHERE {of} = 1", ()),
     )
     with MemForest(folder, fast_config(chunk_turns=1)) as forest:
+        assert "residue" in {one.part for one in forest.user("u").verify(deleted=["zoltan"]).problems}
         forest.user("u").delete(**target(fact_id))
         report = forest.user("u").verify(deleted=["zoltan", "oslo"])
         assert not [one for one in report.problems if one.part == "residue"]
-    assert [row[0] for row in rows(file_of(folder), "SELECT key FROM job")] == ["three", "two"]

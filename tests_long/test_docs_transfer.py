@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from memforest.cli import main
-from memforest.store.transfer import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part
+from memforest.store.transfer import MEMORY, SUMMARIES, VECTORS, Part
 from memforest.write.transfer import SCHEMA, SETTINGS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -55,7 +55,7 @@ def test_the_schema_is_that_of_the_code() -> None:
     """docs/export.md lists every record with its columns, and how each column is written."""
     page = DOCS / "export.md"
     text = page.read_text(encoding="utf-8")
-    rows = "\n".join(_row(part) for part in (*MEMORY, *STRUCTURE, SUMMARIES, *VECTORS))
+    rows = "\n".join(_row(part) for part in (*MEMORY, SUMMARIES, *VECTORS))
     expected = f"| Record | Written | Columns |\n|---|---|---|\n{rows}\n"
     begin, end = "`make docs` -->\n", "<!-- end records -->"
     start = text.index(begin, text.index("<!-- records:")) + len(begin)
@@ -70,7 +70,7 @@ def test_the_schema_is_that_of_the_code() -> None:
 def _row(part: Part) -> str:
     forms = {
         "plain": "", "time": "", "json": " (JSON)", "flag": " (true or false)", "hex": " (hex)", "base64": " (base64)",
-        "text": "", "children": " (nodes)", "scope": " (as its index says)",
+        "text": "",
     }  # fmt: skip
     shown = [
         f"`{one.name}`"

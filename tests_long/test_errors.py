@@ -40,10 +40,10 @@ def test_an_error_is_its_message(kind: type[MemForestError]) -> None:
     error = kind("what was wrong", **takes)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is kind
-        assert (str(again), vars(again)) == ("what was wrong", takes)
-    assert vars(kind("m")) == {
-        name: {"status": None, "retries": 0, "reply": "", "retry_after_s": 1.0}[name] for name in takes
-    }
+        assert (str(again), vars(again)) == ("what was wrong", vars(error))
+    bare = {"status": None, "retries": 0, "reply": "", "retry_after_s": 1.0}
+    plain = vars(kind("m"))
+    assert (plain, vars(error)) == ({name: bare[name] for name in plain}, {**plain, **takes})
 
 
 def test_every_error_says_in_a_line_what_it_is_of() -> None:

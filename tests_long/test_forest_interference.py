@@ -20,6 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+from tests_long.deletions import left_in
 from tests_long.worlds import (
     CLOCK,
     differences,
@@ -29,6 +30,7 @@ from tests_long.worlds import (
     make_sessions,
     rows,
     said,
+    summaries,
 )
 
 import processes
@@ -39,8 +41,9 @@ from memforest.models.base import Vectors
 from memforest.reading.extract_local import LocalExtractor
 from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import Chunk, ChunkOutcome, SummaryRequest
-from memforest.store import meta
+from memforest.store import derived, meta
 from memforest.store.database import Database
+from memforest.trees import refresh
 
 
 @pytest.mark.timeout(600)
@@ -147,29 +150,8 @@ def _of(inputs: Sequence[str]) -> str:
     return blake2b("\0".join(inputs).encode(), digest_size=8).hexdigest()
 
 
-def unlike_their_children(path: Path) -> list[int]:
-    """Return the clean inner nodes whose summary was not made of their children's texts as they are."""
-    db = Database(path)
-    with db.read() as tx:
-        from memforest.store import derived, trees
-        from memforest.trees.refresh import inputs_of
-
-        nodes = [
-            node
-            for node in trees.nodes_with_ids(
-                tx, [row[0] for row in tx.execute("SELECT id FROM node")]
-            ).values()
-            if not node.dirty
-        ]
-        inputs = inputs_of(tx, nodes)
-        texts = derived.summaries(tx, [node.id for node in nodes])
-        wrong = [node.id for node in nodes if texts[node.id].split()[1] != _of(inputs[node.id])]
-    db.close()
-    return wrong
-
-
 def test_two_that_refresh_one_memory_do_no_harm(folder: Path) -> None:
-    """Of two that made a node's summary, one's is kept, and everything above it was made of that one."""
+    """Of two that made a node's summary one's is kept, and nothing is left to be made."""
     slow, quick = Tagged("slow"), Tagged("quick")
 
     async def run() -> None:
@@ -190,33 +172,70 @@ def test_two_that_refresh_one_memory_do_no_harm(folder: Path) -> None:
             assert (await a.user("u").verify()).ok
 
     asyncio.run(run())
-    assert unlike_their_children(file_of(folder)) == []
-    assert {row[0] for row in rows(file_of(folder), "SELECT maker FROM derived_summary")} == {"quick"}
+    made = summaries(file_of(folder))
+    assert {text.split()[0] for text, _ in made.values()} == {"slow"}  # what was written last
+    assert len(rows(file_of(folder), "SELECT DISTINCT digest FROM artifact")) == len(made)
 
 
-def test_a_summary_of_inputs_that_have_changed_is_not_kept(folder: Path) -> None:
-    """Even when no version tells: a child's text that was made anew between reading and writing keeps it dirty."""
-    summariser = Tagged("one")
+class Echo(Tagged):
+    """One whose texts are what they were made of."""
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
+        """Return the inputs."""
+        await super().summarise(requests)
+        return [" ".join(request.inputs) for request in requests]
+
+
+@pytest.mark.parametrize("verb", ["delete", "replace"])
+def test_a_summary_of_what_has_gone_meanwhile_is_not_kept(
+    folder: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process deletes what a summary that is under way tells of: no file has a word of it when both are done."""
+    monkeypatch.setattr(derived, "LEVEL", 0)
+    summariser = Echo("echo")
 
     async def run() -> None:
-        async with AsyncMemForest(folder, fast_config(summariser=summariser)) as forest:
-            turns = said(*(f"I bought {i} tents in Oslo." for i in range(2, 9)))
-            await forest.ingest_session("u", "s", turns, refresh=False)
+        async with (
+            AsyncMemForest(folder, fast_config(summariser=summariser)) as a,
+            AsyncMemForest(folder, fast_config()) as b,
+        ):
+            for name, thing in (("s", "quixbotters"), ("t", "tents")):
+                turns = said(*(f"I bought {i} {thing} in Oslo." for i in range(2, 9)))
+                await a.ingest_session("u", name, turns, refresh=False)
 
-            async def reword() -> None:
-                conn = sqlite3.connect(file_of(folder))
-                conn.execute("UPDATE turn SET text = text || ' Yes.' WHERE ordinal = 0")
-                conn.commit()
-                conn.close()
+            async def interfere() -> None:
+                if verb == "delete":
+                    await b.user("u").delete(session_id="s")
+                else:
+                    await b.ingest_session("u", "s", said("I like tea."), replace=True)
 
-            summariser.before = reword
-            await forest.flush("u")
-            assert (await forest.user("u").stats()).dirty_nodes > 0
-            await forest.resume("u")
-            assert (await forest.user("u").stats()).dirty_nodes == 0
+            summariser.before = interfere
+            await a.flush("u")
+            assert summariser.before is None
+            assert (await a.user("u").stats()).dirty_nodes == 0
+            assert left_in(folder, ["quixbotters"]) == []
+            assert left_in(folder, ["tents"]) == ["tents"]
+            assert any("tents" in text for text, _ in summaries(file_of(folder)).values())
 
     asyncio.run(run())
-    assert unlike_their_children(file_of(folder)) == []
+    assert left_in(folder, ["quixbotters"]) == []
+
+
+def test_reading_by_one_index_keeps_the_summaries_of_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nothing asks for any more goes when it is most of all; what another index asks for is none of it."""
+    monkeypatch.setattr(refresh, "WRITE_NODES", 2)
+    with MemForest(folder, fast_config(indexes=("memforest", "segtree"))) as forest:
+        for session_id, turns in make_sessions(3, sessions=6):
+            forest.ingest_session("u", session_id, turns)
+        forest.flush()
+        forest.ingest_session("u", "new", said("I live in Oslo."))
+        before = {row for row in summaries(file_of(folder)) if row.startswith("memforest")}
+        assert forest.user("u").tree(index="segtree", depth=9)
+        after = summaries(file_of(folder)).keys()
+        assert before <= after
+        assert any(row.startswith("segtree") for row in after)
 
 
 class CancelledAt:

@@ -14,11 +14,10 @@ from tests_long.worlds import file_of
 
 import drift
 import file_size
+import packing
 import scale
-import scene_routing
-import segment_tree
 import several_indexes
-from scaling import asking, ingesting, placing
+from scaling import asking, growing, ingesting
 
 
 def run(monkeypatch: pytest.MonkeyPatch, main: object, *args: str) -> None:
@@ -56,36 +55,30 @@ def test_what_more_indexes_cost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert len(printed) == 8
 
 
-def test_what_routing_to_scenes_costs(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for each size, with scenes that were found."""
-    assert scene_routing.main(["--sizes", "30", "60"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in printed[1:]] == ["30", "60"]
-    assert all(float(line.split()[1]) >= 1 for line in printed[1:])
-
-
-def test_segment_tree(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each kind of decisions and each size, of trees that the benchmark itself has checked."""
-    run(monkeypatch, segment_tree.main, "--sizes", "100", "300", "--rounds", "1")
-    lines = capsys.readouterr().out.splitlines()[3:]
-    assert [line.split(" | ")[:2] for line in lines] == [
-        [f"| {name}", size] for name in segment_tree.DECISIONS for size in ("100", "300")
+def test_what_a_change_renews(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each packing; where leaves say where nodes end, an insert in the middle renews fewer."""
+    assert packing.main(["--leaves", "800", "--fan-out", "8", "--trials", "9"]) == 0
+    anchored, paper = (line.split() for line in capsys.readouterr().out.splitlines()[1:])
+    assert (anchored[2], paper[2]) == ("anchored", "paper")
+    insert = [
+        [float(row[at - 1]) for at, word in enumerate(row) if word == "<="][1] for row in (anchored, paper)
     ]
+    assert 2 * insert[0] < insert[1]
 
 
 def test_what_the_segtree_index_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every part is measured: placing of each kind of talk at each size, questions, changes, and writing."""
+    """Every part is measured: growing of each kind of talk at each size, questions, changes, and writing."""
     sizes = ("--sizes", "60", "120", "--questions", "2", "--sessions", "1", "--dimension", "64")
     run(monkeypatch, scale.main, "--index", "segtree", "--embedder", "hash", "--dir", str(tmp_path), *sizes)
     lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     named = [line[0].removeprefix("| ") for line in lines]
-    assert [named.count(name) for name in placing.INPUTS] == [2, 2, 2]
-    first = next(row for row in lines if row[0] == "| talk")
-    columns = lines[0]
-    assert float(first[columns.index("nodes_a_leaf")]) < 2
-    assert float(first[columns.index("over_path")]) == 0
+    assert [named.count(name) for name in growing.INPUTS] == [2, 2, 2]
+    nodes = lines[0].index("nodes_a_leaf")
+    talk, alone, together = (next(row for row in lines if row[0] == f"| {name}") for name in growing.INPUTS)
+    assert 1 < float(talk[nodes]) < 2
+    assert float(together[nodes]) != float(alone[nodes])
     assert [name for name in named if name.startswith("ratio: ")] == [
         f"ratio: {name}" for name in asking.NAMES
     ]

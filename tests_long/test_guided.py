@@ -39,6 +39,7 @@ from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.ports import Answer, AnswerEvidence
 from memforest.reading.steps import Steps, choose_steps
+from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import BrowsePlan, QuestionPlan, SummaryRequest, TimeOperator, TreeCard
 from memforest.trees.index import adopted, choose_mode, sub_queries
 
@@ -303,12 +304,12 @@ def test_emb_with_a_planner_makes_one_call_and_embeds_all_sub_queries_at_once(wo
 
 
 def test_llm_asks_only_where_there_is_a_choice(world: Path) -> None:
-    """Of Ana's tree, 4 nodes over 22 over 120 leaves: none for the 4, one for the 22, three for the 10 kept ones'."""
+    """Of Ana's tree of 120 leaves: nothing for the few nodes below the root, one call for the 17 below those, then for the leaves of the ten kept."""
     guide, browser = Guide(), Browser()
     found = asking(opened(world, guide=guide, browser=browser), "llm")
     assert guide.asked == []
     of_ana = [children for _, children in browser.asked if children[0].label == "Ana"]
-    assert [len(children) for children in of_ana[:1]] == [22]
+    assert [len(children) for children in of_ana[:1]] == [17]
     assert {card.leaves for children in of_ana[1:] for card in children} == {1}
     below = sum(len(children) for children in of_ana[1:])
     assert 48 < below <= 80
@@ -379,9 +380,10 @@ def test_cards_say_what_a_planner_needs(world: Path) -> None:
 def test_leaves_that_were_chosen_come_up(world: Path) -> None:
     """What the browser puts first gains most of the weight and rises; without the weight the order is that of emb."""
     question, browser = "What did Ana get?", Browser(word="basket")
+    every = fast_config(browse_calls=999, index_settings={"memforest": {"recall_trees": 99}})
 
     def places(mode: str, **options: Any) -> list[int]:
-        found = asking(opened(world, browser=browser), mode, question, top_k=240, **options)
+        found = asking(opened(world, every, browser=browser), mode, question, top_k=240, **options)
         baskets = [i for i, one in enumerate(found.evidence) if one.speaker == "Ana" and "basket" in one.text]
         assert len(baskets) == 4
         assert mode == "emb" or any(found.evidence[i].scores["browse"] > 0.7 for i in baskets)
@@ -389,7 +391,7 @@ def test_leaves_that_were_chosen_come_up(world: Path) -> None:
 
     plain, chosen = places("emb"), places("llm", ranking=Ranking(guided=2.0))
     assert all(after < before for before, after in zip(plain, chosen, strict=True))
-    off = asking(opened(world, browser=browser), "llm", question, ranking=Ranking(guided=0))
+    off = asking(opened(world, every, browser=browser), "llm", question, ranking=Ranking(guided=0))
     assert texts(off) == texts(asking(opened(world), "emb", question))
 
 
@@ -755,15 +757,19 @@ def test_what_could_not_be_made_is_not_tried_again_by_every_question(folder: Pat
 
 def test_a_tree_without_its_summaries_is_browsed_by_embedding(folder: Path) -> None:
     """Others are not held up by it."""
-    with MemForest(folder, fast_config()) as forest:
+
+    class NotOfAna(LocalSummariser):
+        async def summarise(self, requests: Sequence[SummaryRequest]) -> Any:
+            made = await super().summarise(requests)
+            low = [(one.kind, one.label, one.level) == ("entity", "Ana", 1) for one in requests]
+            return [
+                ModelError("not now") if refused else text for refused, text in zip(low, made, strict=True)
+            ]
+
+    config = fast_config(summariser=NotOfAna())
+    with MemForest(folder, config) as forest:
         fill(forest)
-    memory = opened(folder, browser=Browser())
-    with memory.db.write() as tx:
-        tx.execute(
-            """DELETE FROM derived_summary WHERE node IN (SELECT n.id FROM node n JOIN tree t ON t.id = n.tree
-               JOIN entity e ON e.id = t.scope WHERE t.kind = 'entity' AND e.label = 'Ana' AND n.level = 1)"""
-        )
-    found = by_title(asking(memory, "llm"))
+    found = by_title(asking(opened(folder, config, browser=Browser()), "llm"))
     assert (found["entity Ana"]["mode"], found["entity Ben"]["mode"]) == ("emb", "llm")
     assert "no summary" in found["entity Ana"]["fallback"]
 

@@ -29,7 +29,6 @@ from memforest import Config, MemForest
 from memforest.config import Explore
 from memforest.importers import FileSession
 from memforest.models import HashEmbedder
-from memforest.trees.hmem_rows import HMemNode
 
 TALK = (
     ("Ana", "I bought a red bicycle in the old market."),
@@ -225,34 +224,26 @@ def test_ways_and_profiles_are_shown_with_turns(forest: MemForest) -> None:
     assert "      D1:2 Ben: My sister Lena lives in Oslo near the harbour 1." in lines
 
 
-def row(node: int, level: int, founder: int, parent: int | None, n: int = 0) -> HMemNode:
-    """Return a node."""
-    return HMemNode(node, level, founder, parent, "2024-W1", 0, "", None, 0, 1, 1, 5, n)
-
-
 def test_touched_parents_are_those_of_what_is_new_or_told_again() -> None:
     """A parent counts once for all its events, and what did not change does not count."""
-    before = [row(1, 0, 10, 7), row(2, 0, 11, 8), row(7, 1, 10, 9), row(8, 1, 11, 9)]
-    after = [row(1, 0, 10, 7, n=1), row(2, 0, 11, 8), row(3, 0, 12, 7), *before[2:], row(9, 2, 10, None)]
-    assert hmem_calls.touched(before, after) == 1
-    assert hmem_calls.touched([], after) == 2
-    assert hmem_calls.touched(after, after) == 0
-    assert hmem_calls.joined(after) == 2
-    assert hmem_calls.active(after) == 2
+    before = hmem_calls.Seen({10: (5, 0, 10), 11: (5, 0, 11)}, 2, 0)
+    after = hmem_calls.Seen({10: (5, 1, 10), 11: (5, 0, 11), 12: (6, 0, 10)}, 2, 1)
+    assert after.touched(before) == 1
+    assert after.touched(None) == 2
+    assert after.touched(after) == 0
 
 
-def test_lazy_consolidations_are_fewer_than_eager_ones() -> None:
-    """The same memories for fewer calls, each within its bound."""
+def test_rarer_consolidations_are_fewer() -> None:
+    """The same memories for fewer calls, each within its bound; told once, every memory that joins several is one call."""
     embedder = HashEmbedder(64)
-    eager = hmem_calls.consolidated("eager", talk(), embedder, 1, eager=True)
-    each = hmem_calls.consolidated("each", talk(), embedder, 1)
-    once = hmem_calls.consolidated("once", talk(), embedder, 0)
-    assert eager.memories == each.memories == once.memories > 0
-    assert once.calls == once.memories
-    assert once.calls < each.calls < eager.calls
-    assert all(one.calls <= one.bound for one in (eager, each, once))
-    assert (each.writes, once.writes) == (3, 1)
-    assert once.row(eager.calls).endswith(f"| {100 * (1 - once.calls / eager.calls):.1f} |")
+    each = hmem_calls.consolidated("each", talk(6), embedder, 1)
+    once = hmem_calls.consolidated("once", talk(6), embedder, 0)
+    assert (each.events, each.memories) == (once.events, once.memories)
+    assert once.calls == once.memories > 0
+    assert once.calls < each.calls
+    assert all(one.calls <= one.bound for one in (each, once))
+    assert (each.writes, once.writes) == (6, 1)
+    assert once.row(each.calls).endswith(f"| {100 * (1 - once.calls / each.calls):.1f} |")
 
 
 def test_calls_of_a_question_with_a_follow_up(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long import hmems
 from tests_long.test_graph import plain, reading
 from tests_long.test_hmem_tree import TALK, said
-from tests_long.test_import_bad_input import sealed
 from tests_long.worlds import KEYS, file_of, make_sessions
 from tests_long.writing_double import Writer
 
-from memforest import InputError, MemForest
+from memforest import MemForest
 
 LOOSE: dict[str, Any] = {"schedule": (0.3, 0.2, 0.1)}
 
@@ -35,21 +34,13 @@ def filled(folder: Path, sessions: Sequence[int] = (0, 1, 2), **more: Any) -> Me
     return forest
 
 
-def header(path: Path) -> dict[str, Any]:
-    """Return what an export says of the index."""
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    (one,) = (line for line in found if line.get("record") == "index")
-    return dict(one)
-
-
 @pytest.mark.parametrize("summaries", [True, False])
-def test_an_export_carries_the_trees(tmp_path: Path, summaries: bool) -> None:
+def test_an_export_has_the_same_trees_elsewhere(tmp_path: Path, summaries: bool) -> None:
     """With texts, which nobody is asked for again, or without them; and what is said later joins them as it would have there."""
     export = tmp_path / "x.jsonl"
     with filled(tmp_path / "a", summariser=Writer()) as forest:
         forest.flush()
         forest.user("ana").export(export, summaries=summaries)
-        assert header(export)["carried"]
         before = hmems.shape(tmp_path / "a"), hmems.texts(tmp_path / "a")
         forest.ingest_session("ana", "s3", said(3))
         forest.flush()
@@ -68,37 +59,6 @@ def test_an_export_carries_the_trees(tmp_path: Path, summaries: bool) -> None:
         assert memory.verify().ok
 
 
-def test_trees_of_turns_are_placed_anew(tmp_path: Path) -> None:
-    """Whether a column is of statements or of turns is said once for all memories; so those of turns are not carried, and come out alike."""
-    config = hmems.configured({"events": "turns"})
-    with MemForest(tmp_path / "a", config) as forest:
-        for session in (1, 0):
-            forest.ingest_session("ana", f"s{session}", said(session), infer=False)
-        forest.user("ana").export(tmp_path / "x.jsonl")
-    assert not header(tmp_path / "x.jsonl")["carried"]
-    with MemForest(tmp_path / "b", config) as forest:
-        forest.user("ana").import_(tmp_path / "x.jsonl")
-        assert hmems.sound(forest.user("ana"), tmp_path / "b", kind="turns")
-    assert hmems.shape(tmp_path / "b", "turns") == hmems.shape(tmp_path / "a", "turns")
-
-
-@pytest.mark.parametrize(("column", "what"), [(0, "node"), (2, "fact"), (3, "node")])
-def test_an_export_whose_nodes_are_not_there_is_refused(tmp_path: Path, column: int, what: str) -> None:
-    """A node, a founder or a parent with a number that nothing has: it is named, and nothing is stored."""
-    with filled(tmp_path / "a") as forest:
-        forest.user("ana").export(tmp_path / "x.jsonl")
-    found = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
-    record = next(one for one in found if one.get("record") == "ix_hmem_node")
-    record["rows"][0][column] = 10_000
-    (tmp_path / "x.jsonl").write_bytes(sealed(found))
-    with (
-        MemForest(tmp_path / "b", hmems.configured(LOOSE)) as forest,
-        pytest.raises(InputError, match=rf"{what} 10000"),
-    ):
-        forest.user("ana").import_(tmp_path / "x.jsonl")
-    assert not list((tmp_path / "b").glob("*.db"))
-
-
 def test_a_merge_has_the_trees_of_what_was_said_in_both(tmp_path: Path) -> None:
     """Into a memory with events before and behind those that come, and ones that both have."""
     for name, sessions in (("a", (0, 3, 4)), ("b", (1, 3, 2)), ("both", (0, 3, 4, 1, 2))):
@@ -111,9 +71,7 @@ def test_a_merge_has_the_trees_of_what_was_said_in_both(tmp_path: Path) -> None:
         told = hmems.texts(tmp_path / "a")
     with MemForest(tmp_path / "both", hmems.configured(LOOSE)) as forest:
         forest.flush()
-    assert {node: (*row[:3], row[4]) for node, row in found.items()} == {
-        node: (*row[:3], row[4]) for node, row in hmems.shape(tmp_path / "both").items()
-    }
+    assert found == hmems.shape(tmp_path / "both")
     assert told == hmems.texts(tmp_path / "both")
 
 

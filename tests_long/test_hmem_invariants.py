@@ -416,14 +416,7 @@ def graph_is_sound(memory: UserMemory, folder: Path) -> int:
         if edge.kind != "overlap":
             assert {(at.session_id, turn) for at in step.sources for turn in at.turn_ids} <= turns
             assert step.sources
-    with closing(sqlite3.connect(file_of(folder))) as db:
-        lost = db.execute(
-            """SELECT count(*) FROM ix_hmem_node i WHERE i.level = 0 AND NOT EXISTS
-               (SELECT 1 FROM occurrence o JOIN occurrence_turn s ON s.occurrence = o.id WHERE o.fact = i.founder)"""
-        ).fetchone()
-    assert lost == (0,)
-    report = memory.verify()
-    assert report.ok, report.problems
+    hmems.sound(memory, folder)
     return len(relations)
 
 

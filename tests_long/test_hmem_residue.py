@@ -69,7 +69,7 @@ class Talk:
     def __init__(self, seed: int, folder: Path) -> None:
         self.random, self.folder, self.lost = Random(f"names {seed}"), folder, set[str]()
         self.there: Counter[str] = Counter()
-        own = {"schedule": ALPHAS, "eager": seed % 3 == 2}
+        own = {"schedule": ALPHAS}
         config = hmems.configured(own, summariser=Parrot(), indexes=("hmem", "memforest"))
         self.forest = MemForest(folder, config)
         self.people: list[tuple[str, str, str]] = []

@@ -22,17 +22,16 @@ CHAT = Chat(1)
 def grown(folder: Path) -> Path:
     """Return a memory of some sessions with the index."""
     events.filled(folder / "chat", CHAT, 50, 32)
-    return events.with_index(folder / "chat", 32)[0]
+    return events.with_index(folder / "chat", 32)
 
 
-def test_what_is_placed_again_stands_where_it_stood(folder: Path) -> None:
-    """Events that are taken back and placed again leave the same trees; all of them are placed when the index is added."""
+def test_trees_are_grown_after_each_write(folder: Path) -> None:
+    """Each write adds a fact, and both ways to grow take their time."""
     full = grown(folder)
-    before = hmems.shape(full)
-    assert sum(level == 0 for level, _ in before) == len(hmems.events(full))
-    found = events.placed(full, 1, 0.5)
-    assert hmems.shape(full) == before
-    assert min(found.of_session, found.alone) > 0
+    before = len(hmems.events(full))
+    found = events.grown(full, CHAT, 1, 32)
+    assert len(hmems.events(full)) > before
+    assert min(found.anew, found.after_a_write) > 0
     assert found.facts >= 50
 
 
@@ -47,10 +46,10 @@ def test_both_indexes_are_asked(folder: Path) -> None:
 
 
 def test_tables_have_a_row_for_each_size(folder: Path) -> None:
-    """Placing, asking and storing of every size, and writing beside a memory without the index."""
+    """Growing, asking and storing of every size, and writing beside a memory without the index."""
     text = events.report(
         folder, 1, [30, 60], dimension=32, questions=1, sessions=2, embedder=partial(HashEmbedder, 32)
     )
     titles = [line for line in text.splitlines() if line and line[0] != "|"]
-    assert titles == ["Placing", "Asking", "Storing", "Writing"]
+    assert titles == ["Growing", "Asking", "Storing", "Writing"]
     assert sum(line.startswith("| ") for line in text.splitlines()) == 4 + 2 + 2 + 2 + 1

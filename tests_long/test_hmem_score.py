@@ -7,17 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from tests.table import each
-from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
+from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, put_forest, searching
 
 from memforest.config import Explore
 from memforest.records import QuestionPlan, SubQuery
 from memforest.search.context_scores import base_scores
 from memforest.search.snapshot import Snapshot
 from memforest.times import to_ms
+from memforest.trees import hmem_score
+from memforest.trees.hmem import HMemIndex
 from memforest.trees.hmem_score import asked_time, held, node_scores, similarities, turn_scores
 
 UTC = timezone.utc
@@ -130,9 +133,12 @@ def memory(axes: dict[int, int]) -> Snapshot:
 
 def node_parts(snapshot: Snapshot, explore: Explore) -> dict[int, dict[str, float]]:
     """Return the parts of F of the inner nodes by row."""
-    forest, request = planted(snapshot).forest, searching()
+    trees, index, request = planted(snapshot), HMemIndex(), searching()
+    put_forest(snapshot, trees, index)
+    forest = trees.forest
     base = base_scores(snapshot, request, np.zeros(6), np.zeros(5))
-    found = node_scores(NONE, snapshot, forest, forest.inner, request, explore, None, base)
+    with patch.object(hmem_score, "embedded_forest", lambda *_: trees):
+        found = node_scores(NONE, snapshot, index, forest.inner, request, explore, None, base)
     return {
         int(row): {name: float(part[at]) for name, part in found.parts.items()}
         for at, row in enumerate(forest.inner)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests_long import hmems
 from tests_long.worlds import make_sessions
+from tests_long.writing_double import Writer
 
 from memforest import MemForest
 
@@ -62,56 +63,60 @@ def test_random_histories_leave_what_the_statements_make(tmp_path: Path, seed: i
             if random.random() < 0.3 and (left := memory.sessions()):
                 session = random.choice(left).session_id
                 forest.delete_turn("ana", session, memory.turns(session)[0].id)
-            hmems.sound(memory, tmp_path)
-        before = hmems.shape(tmp_path)
-        memory.rebuild(index=hmems.NAME)
-        assert hmems.shape(tmp_path) == before
-        assert before or not hmems.events(tmp_path)
+            found = hmems.sound(memory, tmp_path)
+        assert found or not hmems.events(tmp_path)
 
 
 def test_what_comes_late_moves_nothing_outside_of_its_windows(tmp_path: Path) -> None:
-    """A statement of January that comes last leaves every node of other months as it was, ids included."""
-    with MemForest(tmp_path, hmems.configured()) as forest:
+    """A statement of January that comes last leaves every node of other months as it was, and nobody tells these again."""
+    writer = Writer()
+    with MemForest(tmp_path, hmems.configured(summariser=writer, refresh="path")) as forest:
         for session in (1, 4, 7, 10, 13):
             forest.ingest_session("ana", f"s{session}", said(session))
-        before = {row[0]: row for row in hmems.rows(tmp_path) if row[1] < 3}
+        before = hmems.shape(tmp_path), hmems.texts(tmp_path)
+        writer.counts()
         forest.ingest_session("ana", "late", said(0, ("An early bird sang on the roof.",)))
-        after = {row[0]: row for row in hmems.rows(tmp_path) if row[1] < 3}
-        hmems.sound(forest.user("ana"), tmp_path)
-        assert len(after) > len(before)
-        assert {node: after[node] for node in before} == before
+        after = hmems.sound(forest.user("ana"), tmp_path), hmems.texts(tmp_path)
+        assert len(after[0]) > len(before[0])
+        below = {node for node in before[0] if node[0] < 3}
+        assert {node: after[0][node] for node in below} == {node: before[0][node] for node in below}
+        assert {node: text for node, text in before[1].items() if after[1][node] != text}.keys() <= {
+            node for node in before[1] if node[0] == 3
+        }
+        assert {one.level for one in writer.asked} <= {3}
 
 
 @pytest.mark.parametrize(("days", "top"), [(3, 1), (6.9, 1), (7.1, 2), (29, 2), (31, 3)])
-def test_levels_become_active_with_age(tmp_path: Path, days: float, top: int) -> None:
-    """Below 7 days there are weeks, up to 30 months too, then years; those that become active are built by `advance`, once."""
-    now = [START + timedelta(hours=1)]
-    with MemForest(tmp_path, hmems.configured(clock=lambda: now[0])) as forest:
+def test_levels_come_with_age(tmp_path: Path, days: float, top: int) -> None:
+    """Below 7 days there are weeks, up to 30 months too, then years: from the first event to the last one, whatever the clock says."""
+    with MemForest(tmp_path, hmems.configured(clock=lambda: START + timedelta(days=500))) as forest:
         forest.ingest_session("ana", "s0", said(0))
-        assert {row[1] for row in hmems.rows(tmp_path)} == {0, 1, 4}
-        now[0] = START + timedelta(days=days)
+        assert {level for level, _ in hmems.shape(tmp_path)} == {0, 1, 4}
         forest.user("ana").advance()
-        found = hmems.sound(forest.user("ana"), tmp_path)
-        assert max(level for level, _ in found) == top
-        before = hmems.rows(tmp_path)
-        forest.user("ana").advance()
-        assert hmems.rows(tmp_path) == before
-        now[0] = START
-        forest.user("ana").advance()
-        assert hmems.rows(tmp_path) == before
+        assert {level for level, _ in hmems.shape(tmp_path)} == {0, 1, 4}
+        turn = {
+            "role": "user",
+            "content": "I met a heron.",
+            "timestamp": (START + timedelta(days=days)).isoformat(),
+        }
+        forest.ingest_session("ana", "s1", [turn])
+        assert {level for level, _ in hmems.sound(forest.user("ana"), tmp_path)} == {*range(top + 1), 4}
+        forest.delete_session("ana", "s1")
+        assert {level for level, _ in hmems.sound(forest.user("ana"), tmp_path)} == {0, 1, 4}
 
 
-def test_state_is_the_latest_and_counts_what_is_told_again(tmp_path: Path) -> None:
-    """R is when a memory was last consolidated, whichever session came last; n counts joins, and what is told again."""
-    with MemForest(tmp_path, hmems.configured()) as forest:
+def test_a_tree_shows_windows_and_how_often_each_was_consolidated(tmp_path: Path) -> None:
+    """What joins counts, and what is told again, whichever session came last."""
+    with MemForest(tmp_path, hmems.configured({"schedule": (-1, -1, -1)})) as forest:
         forest.ingest_session("ana", "b", said(1))
         forest.ingest_session("ana", "a", said(0, TALK[:2]))
         forest.ingest_session("ana", "again", said(1)[:1])
-        roots = [row for row in hmems.rows(tmp_path) if row[1] == 4]
-        told = hmems.events(tmp_path)
-        assert [row[-1] for row in roots] == [sum(one.times for one in told) - 1]
-        assert [row[-2] for row in roots] == [max(one.last_ms for one in told)]
-        assert sum(one.times for one in told) > len(told)
+        (tree,) = forest.user("ana").tree(index="hmem", depth=5)
+        weeks = [week for month in tree.children for week in month.children]
+        assert [(one.title, one.leaves) for one in weeks] == [
+            ("week 2024-01/2024-W04, once", 2),
+            ("week 2024-02/2024-W06, 6 times", 6),
+        ]
 
 
 def test_turns_can_be_events(tmp_path: Path) -> None:
@@ -120,17 +125,17 @@ def test_turns_can_be_events(tmp_path: Path) -> None:
         forest.ingest_session("ana", "s0", said(0), infer=False)
         forest.ingest_session("ana", "s1", said(1), infer=False)
         memory = forest.user("ana")
-        assert memory.verify().ok
+        hmems.sound(memory, tmp_path, kind="turns")
         assert memory.indexes()[0].counts["L1"] == 2 * len(TALK)
         forest.delete_turn("ana", "s0", "0")
-        assert memory.verify().ok
+        hmems.sound(memory, tmp_path, kind="turns")
         assert memory.indexes()[0].counts["L1"] == 2 * len(TALK) - 1
 
 
-def test_without_an_embedder_nothing_is_placed_and_it_says_so(tmp_path: Path) -> None:
+def test_without_an_embedder_there_are_no_trees_and_it_says_so(tmp_path: Path) -> None:
     """Events are joined by vectors."""
     with MemForest(tmp_path, hmems.configured(embedder=None)) as forest:
         forest.ingest_session("ana", "s0", said(0))
-        assert hmems.rows(tmp_path) == []
+        assert hmems.shape(tmp_path) == {}
         assert any("no embedder" in note for note in forest.user("ana").stats().notes)
         assert forest.user("ana").verify().ok

@@ -161,13 +161,23 @@ def _vector(lines: Lines) -> int:
 
 
 def _width(lines: Lines) -> int:
-    lines[first(lines, "leaves")]["rows"][3].pop()
-    return first(lines, "leaves")
+    lines[first(lines, "artifacts")]["rows"][3].pop()
+    return first(lines, "artifacts")
 
 
-def _child(lines: Lines) -> int:
-    lines[first(lines, "nodes")]["rows"][0][8] = [999_999]
-    return len(lines) - 1
+def _step(lines: Lines) -> int:
+    lines[first(lines, "artifacts")]["rows"][0][1] = "guess"
+    return first(lines, "artifacts")
+
+
+def _digest(lines: Lines) -> int:
+    lines[first(lines, "artifacts")]["rows"][0][0] = "no digest"
+    return first(lines, "artifacts")
+
+
+def _summary(lines: Lines) -> int:
+    lines[first(lines, "artifacts")]["rows"][0][3] = 7
+    return first(lines, "artifacts")
 
 
 def _record(lines: Lines) -> int:
@@ -180,6 +190,16 @@ def _index(lines: Lines) -> int:
     return 1
 
 
+def _settings(lines: Lines) -> int:
+    lines[1]["settings"] = '{"k": "many"}'
+    return 1
+
+
+def _deep(lines: Lines) -> int:
+    lines[1]["settings"] = "[" * 100_000
+    return 1
+
+
 def _table(lines: Lines) -> int:
     lines[1]["name"] = "x'; DROP TABLE turn; --"
     return 1
@@ -187,8 +207,8 @@ def _table(lines: Lines) -> int:
 
 @pytest.mark.parametrize(
     "spoil",
-    [_text, _missing, _more, _reference, _negative, _twice, _huge, _status, _time, _vector, _width, _child, _record,
-     _index, _table],
+    [_text, _missing, _more, _reference, _negative, _twice, _huge, _status, _time, _vector, _width, _step, _digest, _summary, _record,
+     _index, _settings, _deep, _table],
 )  # fmt: skip
 def test_a_wrong_line_is_named_by_its_number(
     folder: Path, exported: bytes, spoil: Callable[[Lines], int]

@@ -49,6 +49,7 @@ def finished(folder: Path, source: Path) -> bool:
             forest.resume("u")
         else:
             forest.user("u").import_(source)
+        assert forest.flush().nodes_refreshed == 0  # their vectors are not carried
         assert forest.user("u").verify().problems == ()
     return stored
 

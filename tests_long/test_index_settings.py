@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import pytest
 from tests.table import each
-from tests_long.worlds import fast_config, rows
+from tests_long.worlds import fast_config
 
 from memforest import Config, MemForest, load_default_config
 from memforest.errors import ConfigError
@@ -28,7 +28,7 @@ from memforest.settings import (
     with_kept,
 )
 from memforest.trees.attached import make_index
-from memforest.trees.memforest_rows import MemForestSettings
+from memforest.trees.memforest_grow import MemForestSettings
 
 TURNS = [{"speaker": "Ann", "text": f"I bought {n} apples.", "timestamp": "2024-01-01"} for n in range(20)]
 
@@ -176,7 +176,7 @@ def test_what_a_memory_keeps_goes_before_the_configuration() -> None:
     """A fan-out stays what it was at the first write; what only reads trees is that of the present configuration."""
     kept = kept_json(MemForestSettings(scene_k=7, families=("scene",)))
     shape = {"entity_k": 8, "scene_k": 7, "session_k": 3}
-    assert json.loads(kept) == {"chunks": "said", "scene_vectors": "facts", **shape}
+    assert json.loads(kept) == {"chunks": "said", "packing": "anchored", "scene_vectors": "facts", **shape}
     now = MemForestSettings(scene_k=9, evidence="reached")
     assert with_kept("memforest", now, kept) == replace(now, scene_k=7)
     now = MemForestSettings(chunks="summarised", evidence="reached")
@@ -192,10 +192,12 @@ def test_the_settings_shape_the_trees_and_are_kept(tmp_path: Path) -> None:
             one.ingest_session("u", "s", TURNS)
         counts = [one.user("u").stats().nodes for one in (forest, other)]
         assert counts[0] < counts[1]
-    [path] = (tmp_path / "wide").glob("*.db")
     with MemForest(tmp_path / "wide", fast_config()) as forest:
         forest.ingest_session("u", "t", TURNS)
-    assert {k for (k,) in rows(path, "SELECT k FROM tree WHERE kind = 'session'")} == {10}
+        widths = [
+            len(one.children) for one in forest.user("u").tree(depth=1) if one.title.startswith("session ")
+        ]
+    assert widths == [10, 10]
 
 
 def test_the_first_index_answers(tmp_path: Path) -> None:

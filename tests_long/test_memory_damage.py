@@ -191,17 +191,3 @@ def test_an_error_of_a_damaged_index_says_what_heals_it(tmp_path: Path) -> None:
         pytest.raises(CorruptStoreError),
     ):
         forest.ingest_session("u", "s", said("All is new."), replace=True)
-
-
-def test_damaged_scenes_are_derived_anew(tmp_path: Path) -> None:
-    """A centroid that is not its facts' is made again, as scenes hold nothing that was said."""
-    path = make(tmp_path, fast_config().embedder)
-    with MemForest(tmp_path, fast_config()) as forest:
-        forest.flush()
-    before = dump(path)
-    alter(path, "UPDATE ix_memforest_scene SET centroid = zeroblob(length(centroid))")
-    with MemForest(tmp_path, fast_config()) as forest:
-        assert {problem.part for problem in forest.user("u").verify().problems} == {"scene"}
-        assert forest.user("u").repair().ok
-        forest.flush()
-    assert dump(path) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,54 +21,58 @@ from tests.table import each
 from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import fast_config, file_of, said
 
-from memforest import Evidence, MemForest, QueryResult
+from memforest import Config, Evidence, MemForest, QueryResult
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.screen import Screen
 from memforest.read.evidence import SOURCE_TURNS
 from memforest.search.cache import forest_of
-from memforest.search.filters import IndexResult, NodeHit, Search
+from memforest.search.filters import IndexResult, NodeHit, Prepared, Search
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.testing import FunctionChat
 from memforest.trees import attached
 from memforest.trees.flat import FlatIndex
-from memforest.trees.index import allowed_nodes, turns_beneath
+from memforest.trees.index import Host, allowed_nodes, turns_beneath
 from memforest.trees.memforest import MemForestIndex
 
 THINGS = ("canoe", "lamp", "kettle", "violin", "tent", "map", "clock")
 
 
-class Summaries(FlatIndex):
+class Summaries(MemForestIndex):
     """An index that finds turns as `flat` does, and in front of them the inner nodes of session trees, the latest first."""
 
     name = "summaries"
     kinds: tuple[str, ...] = ("session",)
 
-    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return the names of the scopes of the forest's trees."""
-        return MemForestIndex().labels(tx, trees)
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Make no summary."""
+        return Prepared(request)
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every turn and every such node."""
-        forest = forest_of(tx, snapshot, "memforest")
+        forest = forest_of(tx, snapshot, self)
         rows = [row for row in forest.inner.tolist() if forest.tree_kind[forest.tree[row]] in self.kinds]
         rows.sort(key=lambda row: (-forest.level[row], -row))
         nodes = [
-            NodeHit(int(forest.ids[row]), 100.0 - n, {"own": 100.0 - n}, "2023-05", "it is first" * (not n))
+            NodeHit(row, 100.0 - n, {"own": 100.0 - n}, "2023-05", "it is first" * (not n))
             for n, row in enumerate(rows)
         ]
         found = FlatIndex().search(tx, snapshot, request)
-        return IndexResult(found.hits, notes=found.notes, nodes=nodes[:1] + nodes)  # the first one twice
+        # The first one twice.
+        return IndexResult(found.hits, notes=found.notes, nodes=nodes[:1] + nodes, forest=forest)
 
 
 class Everything(Summaries):
     """One that finds the nodes of entities' trees too."""
 
+    name = "everything"
     kinds = ("session", "entity")
 
 
 class Last(Summaries):
     """One that finds them behind all turns."""
+
+    name = "last"
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every turn, then every node."""
@@ -79,19 +83,28 @@ class Last(Summaries):
 class Wrong(Summaries):
     """One that hands back a leaf."""
 
+    name = "wrong"
+
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return a leaf as if it were an inner node."""
-        forest = forest_of(tx, snapshot, "memforest")
-        leaf = int(forest.ids[np.flatnonzero(forest.kind)[0]])
-        return IndexResult((), nodes=[NodeHit(leaf, 1.0)])
+        forest = forest_of(tx, snapshot, self)
+        return IndexResult((), nodes=[NodeHit(int(np.flatnonzero(forest.kind)[0]), 1.0)], forest=forest)
+
+
+OURS = (Summaries, Everything, Last, Wrong)
+
+
+def config_of(**settings: Any) -> Config:
+    """Return a configuration with the indexes from here, whose nodes are filled from the left."""
+    names = [one.name for one in OURS]
+    few = {"packing": "paper", "active_min_facts": 1, "active_min_sessions": 1}
+    return fast_config(indexes=("memforest", *names), index_settings=dict.fromkeys(names, few), **settings)
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(attached.INDEXES, Summaries.name, Summaries)
-    monkeypatch.setitem(attached.INDEXES, "everything", Everything)
-    monkeypatch.setitem(attached.INDEXES, "last", Last)
-    monkeypatch.setitem(attached.INDEXES, "wrong", Wrong)
+    for one in OURS:
+        monkeypatch.setitem(attached.INDEXES, one.name, one)
 
 
 def fill(forest: MemForest, sessions: int = 3, *, refresh: bool = True) -> None:
@@ -104,7 +117,7 @@ def fill(forest: MemForest, sessions: int = 3, *, refresh: bool = True) -> None:
 @pytest.fixture
 def forest(folder: Path) -> Iterator[MemForest]:
     """A forest with three sessions; the tree of each has a root over two nodes."""
-    with MemForest(folder, fast_config()) as made:
+    with MemForest(folder, config_of()) as made:
         fill(made)
         yield made
 
@@ -153,7 +166,7 @@ def test_nodes_and_turns_are_one_ranking(forest: MemForest) -> None:
 def test_many_turns_are_counted_and_the_first_are_listed(folder: Path) -> None:
     """A summary of more turns than are listed says how many they are."""
     count = SOURCE_TURNS + 20
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, config_of()) as forest:
         forest.ingest_session("u", "s", said(*[f"I bought lamp number {n}." for n in range(count)]))
         forest.flush("u")
         (root,) = (one for one in memories(ask(forest, top_k=99)) if one.turns == count)
@@ -173,24 +186,6 @@ def test_a_context_shows_what_a_summary_is(forest: MemForest) -> None:
     assert len(ask(forest, top_k=3, max_tokens=40).evidence) < 3
 
 
-def test_a_node_that_counts_what_it_holds_says_from_where_to_where(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Half-open ordinals as a value and in JSON, the first and last leaf on the screen; others have none."""
-    with MemForest(folder, fast_config()) as forest:
-        fill(forest, 1)
-    with closing(sqlite3.connect(file_of(folder))) as conn, conn:
-        conn.execute("UPDATE node SET span_lo = 3, span_hi = 8 WHERE level = 2")
-    with MemForest(folder, fast_config()) as forest:
-        result = ask(forest)
-    assert {(one.level, one.span) for one in result} == {(2, (3, 8)), (1, None), (None, None)}
-    assert json.loads(json.dumps(result.evidence[0].to_dict()))["span"] == [3, 8]
-    draw_evidence(Screen(laid_out=True), result.evidence)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "summary of 7 turns, level 2, 2023-05, leaves 3 to 7, 2023-05-01" in shown
-    assert shown.count("leaves 3") == 1
-
-
 def test_explain_and_rerank_know_nodes(folder: Path) -> None:
     """Each node has its own place, parts and number; a reranker reads the summary as it is."""
     read: list[str] = []
@@ -199,7 +194,7 @@ def test_explain_and_rerank_know_nodes(folder: Path) -> None:
         read.extend(texts)
         return list(range(len(texts)))
 
-    with MemForest(folder, fast_config(reranker=backwards, rerank_top=12)) as forest:
+    with MemForest(folder, config_of(reranker=backwards, rerank_top=12)) as forest:
         fill(forest)
         result = ask(forest, explain=True)
         nodes = memories(result)
@@ -224,7 +219,7 @@ def test_the_screen_shows_a_summary_without_a_speaker(
         shown = " ".join(capsys.readouterr().out.split())
         assert "summary of 7 turns, level 2, 2023-05, 2023-05-21" in shown
         assert "s2 #0" in shown
-    with MemForest(folder, fast_config(chat=FunctionChat(local_reply), chat_steps=["answer"])) as other:
+    with MemForest(folder, config_of(chat=FunctionChat(local_reply), chat_steps=["answer"])) as other:
         answer = other.ask("u", "Where did I buy the clock?", index="summaries", top_k=1)
     assert [one.kind for one in answer.citations] == ["memory"]
     draw_answer(Screen(laid_out=True), answer)
@@ -253,24 +248,29 @@ def test_a_window_keeps_the_nodes_that_reach_into_it(forest: MemForest) -> None:
 
 
 def test_damaged_turns_are_no_sources(folder: Path) -> None:
-    """They are named; a node with no sound turn among those listed is left out."""
-    with MemForest(folder, fast_config()) as forest:
+    """They are named, and no summary tells of them; a node with no sound turn among those listed is left out."""
+    with MemForest(folder, config_of()) as forest:
         fill(forest, 2)
     with closing(sqlite3.connect(file_of(folder), isolation_level=None)) as conn:
         conn.execute("UPDATE turn SET text = 'I sold it.' WHERE ordinal = 2 AND session = 1")
         conn.execute("UPDATE turn SET text = 'I sold it.' WHERE ordinal = 6 AND session = 1")
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, config_of()) as forest:
+        assert {one.sources[0].session_id for one in memories(ask(forest))} == {
+            "s1"
+        }  # what is damaged is another text
+        forest.resume("u")
         result = ask(forest)
     assert sum(" is damaged " in one for one in result.warnings) == 2
     found = {(one.sources[0].session_id, one.level, one.turns): one for one in memories(result)}
     assert found["s0", 2, 7].sources[0].turn_ids == ("0", "1", "3", "4", "5")
+    assert not any("sold" in one.text for one in found.values())
     assert ("s0", 1, 1) not in found
     assert ("s1", 1, 1) in found
 
 
 def test_a_summary_that_is_not_current_is_left_out(folder: Path) -> None:
     """One that is not made yet, and one that may still tell what was replaced; the warning says how to mend it."""
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, config_of()) as forest:
         fill(forest, 1, refresh=False)
         result = ask(forest)
         assert not memories(result)
@@ -286,15 +286,13 @@ def test_a_summary_that_is_not_current_is_left_out(folder: Path) -> None:
 
 def test_a_summary_of_a_part_of_its_leaves_is_left_out(folder: Path) -> None:
     """A node that got leaves since its summary was made would have sources that it does not tell of."""
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, config_of()) as forest:
         fill(forest, 2)
-        before = memories(ask(forest, index="everything", top_k=99))
+        ask(forest, index="everything", top_k=99)
         forest.ingest_session("u", "s9", said("I bought a boat in Porto.", day=28), refresh=False)
-        result = ask(forest, index="everything", top_k=99)
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        old = conn.execute("SELECT id FROM node JOIN derived_summary ON node = id WHERE dirty").fetchall()
-    assert {node for (node,) in old} & {one.node_id for one in before}
-    assert not {node for (node,) in old} & {one.node_id for one in memories(result)}
+        found = memories(ask(forest, index="everything", top_k=99))
+    assert found
+    assert not [one for one in found if "s9" in {source.session_id for source in one.sources}]
 
 
 def test_what_has_no_summary_of_its_own_is_refused(forest: MemForest) -> None:

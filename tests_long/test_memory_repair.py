@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions
+from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions, summaries
 
 from memforest import MemForest
 from memforest.cli import main
@@ -26,15 +26,13 @@ BREAKAGES = {
     "a vector of another text": "UPDATE derived_fact_vector SET digest = x'00'",
     "a vector of another length": "UPDATE derived_turn_vector SET vector = x'003c' WHERE item = 1",
     "a vector not of unit length": "UPDATE derived_turn_vector SET vector = zeroblob(length(vector))",
-    "vectors gone": "DELETE FROM derived_turn_vector; DELETE FROM derived_fact_vector; DELETE FROM derived_node_vector",
-    "summaries out of date": "UPDATE node SET dirty = 1 WHERE level > 0",
-    "a node gone": "DELETE FROM leaf WHERE id = (SELECT max(id) FROM leaf)",
-    "trees gone": "PRAGMA foreign_keys = on; DELETE FROM tree",
-    "placements gone": "DELETE FROM leaf WHERE fact IS NOT NULL",
-    "a wrong interval": "UPDATE node SET end_ms = end_ms + 5 WHERE level > 0",
-    "a tree's head": "UPDATE tree SET count = count + 1",
+    "vectors gone": "DELETE FROM derived_turn_vector; DELETE FROM derived_fact_vector; UPDATE artifact SET vector = NULL",
+    "summaries gone": "DELETE FROM artifact",
+    "summaries that cannot be read": "UPDATE artifact SET text = x'00'",
+    "summaries of something else": "UPDATE artifact SET digest = randomblob(12)",
+    "summaries' vectors not of unit length": "UPDATE artifact SET vector = zeroblob(length(vector))",
 }
-NOT_SEEN_BY_VERIFY = {"vectors gone", "summaries out of date"}
+NOT_SEEN_BY_VERIFY = {"vectors gone", "summaries gone"}
 """What is only unfinished."""
 
 
@@ -58,7 +56,7 @@ def alter(path: Path, sql: str) -> None:
 @pytest.mark.parametrize("name", BREAKAGES)
 def test_what_is_derived_is_made_anew(folder: Path, name: str) -> None:
     """After `repair` nothing is wrong, and the memory is the one it was, trees and vectors included."""
-    before = dump(file_of(folder))
+    before = dump(file_of(folder)), summaries(file_of(folder))
     alter(file_of(folder), BREAKAGES[name])
     with MemForest(folder, fast_config()) as forest:
         assert forest.user("u").verify().ok == (name in NOT_SEEN_BY_VERIFY)
@@ -67,7 +65,8 @@ def test_what_is_derived_is_made_anew(folder: Path, name: str) -> None:
         assert report.did
         assert forest.user("u").verify().ok
         assert forest.user("u").stats().dirty_nodes == 0
-    assert differences(before, dump(file_of(folder))) == {}
+    assert differences(before[0], dump(file_of(folder))) == {}
+    assert summaries(file_of(folder)) == before[1]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_what_was_said_is_left_alone_and_named(folder: Path, name: str, sql: str
 def test_a_damaged_file_is_not_written_to(folder: Path) -> None:
     """SQLite finds it damaged: no byte of it changes."""
     path = file_of(folder)
-    alter(path, "PRAGMA foreign_keys = off; DELETE FROM turn WHERE ordinal = 1")
+    alter(path, "PRAGMA foreign_keys = off; DELETE FROM session WHERE id = 1")
     before = path.read_bytes()
     with MemForest(folder, fast_config()) as forest:
         report = forest.user("u").repair()
@@ -138,7 +137,7 @@ def checks(result: Result, name: str) -> list[dict[str, str]]:
 
 def test_doctor_repairs_only_when_asked(run: Run, folder: Path) -> None:
     """Without --fix it looks; with it, it says what it did, and verify is content."""
-    alter(file_of(folder), f"{BREAKAGES['words gone']}; UPDATE node SET dirty = 1 WHERE level > 0")
+    alter(file_of(folder), f"{BREAKAGES['words gone']}; DELETE FROM artifact")
     assert run("verify").exit_code == 1
     assert checks(run("doctor", "--json"), "repair") == []
     assert run("verify").exit_code == 1

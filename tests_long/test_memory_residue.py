@@ -16,8 +16,6 @@ MARKERS = ("quixplotz", "Zorblatt", "vrukkam")
 OWNERS = {
     "turn": "SELECT id FROM turn",
     "fact": "SELECT id FROM fact",
-    "node": """SELECT node FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
-        WHERE t.kind != 'scene'""",
 }
 
 
@@ -73,6 +71,13 @@ def rows(directory: Path, sql: str) -> list[tuple[int, ...]]:
         connection.close()
 
 
+def told(directory: Path, marker: str) -> bool:
+    """Return whether a summary tells of a marker."""
+    return rows(directory, f"SELECT count(*) FROM artifact WHERE instr(lower(text), '{marker.lower()}')") != [
+        (0,)
+    ]
+
+
 def orphans(directory: Path) -> dict[str, int]:
     """Return how many derived rows of each kind have no owner."""
     found = {
@@ -82,14 +87,11 @@ def orphans(directory: Path) -> dict[str, int]:
     for kind in ("turn", "fact"):
         sql = f"SELECT count(*) FROM derived_{kind}_words WHERE rowid NOT IN ({OWNERS[kind]})"
         found[f"{kind} words"] = rows(directory, sql)[0][0]
-    sql = """SELECT count(*) FROM leaf WHERE tree NOT IN (SELECT id FROM tree)
-        OR fact NOT IN (SELECT id FROM fact) OR chunk NOT IN (SELECT id FROM chunk)"""
-    found["leaf"] = rows(directory, sql)[0][0]
     return found
 
 
 def test_derived_rows_have_owners(forest: MemForest, tmp_path: Path) -> None:
-    """Appends and replacements leave exactly one vector for every turn, fact and summary, and no other."""
+    """Appends and replacements leave exactly one vector for every turn and fact, and no other."""
     directory = tmp_path / "forest"
     for number in range(6):
         forest.ingest_session("nora", f"s{number}", turns(secret(number)))
@@ -114,16 +116,15 @@ def test_growth_is_bounded(forest: MemForest, tmp_path: Path) -> None:
         "mention",
         "state",
         "entity",
-        "node",
-        "leaf",
         "derived_turn_vector",
         "derived_fact_vector",
-        "derived_node_vector",
+        "artifact",
     )
     counted = []
     for round_ in range(8):
         texts = secret(1) if round_ % 2 else plain(1)
         forest.ingest_session("nora", "s", turns(texts), replace=True)
+        forest.flush("nora")
         counted.append([rows(directory, f"SELECT count(*) FROM {table}")[0][0] for table in tables])
     assert counted[0] == counted[2] == counted[4] == counted[6]
     assert counted[1] == counted[3] == counted[5] == counted[7]
@@ -136,6 +137,8 @@ def test_replaced_text_is_gone(forest: MemForest, tmp_path: Path, sessions: int)
     for number in range(sessions):
         forest.ingest_session("nora", f"s{number}", turns(secret(number)))
         forest.ingest_session("nora", f"p{number}", turns(plain(number)))
+    forest.flush("nora")
+    assert all(told(directory, marker) for marker in MARKERS)
     assert all(marker.lower().encode() in bytes_of(directory) for marker in MARKERS)
     for number in range(sessions):
         forest.ingest_session("nora", f"s{number}", turns(plain(number + 100)), replace=True)
@@ -151,12 +154,14 @@ def test_stale_summaries_go_at_once(forest: MemForest, tmp_path: Path) -> None:
     directory = tmp_path / "forest"
     for number in range(12):
         forest.ingest_session("nora", f"s{number}", turns(secret(number)))
+    forest.flush("nora")
+    assert all(told(directory, marker) for marker in MARKERS)
     for number in range(12):
         forest.ingest_session("nora", f"s{number}", turns(plain(number)), replace=True, refresh=False)
     assert not [marker for marker in MARKERS if marker.lower().encode() in bytes_of(directory)]
     assert forest.query("nora", "Who planted apple trees?").evidence
     forest.resume("nora")
-    assert rows(directory, "SELECT count(*) FROM node WHERE dirty AND level > 0") == [(0,)]
+    assert forest.user("nora").stats().dirty_nodes == 0
     assert set(orphans(directory).values()) == {0}
 
 

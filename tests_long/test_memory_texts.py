@@ -145,7 +145,7 @@ def test_its_maker_is_its_prompt_and_is_known() -> None:
     """A new version of the prompt makes memories stale, and no other summaries."""
     chat = ChatSummariser(Scripted().calls)
     assert chat.maker_of(asked()) == f"hmem_memory@{load_prompt('hmem_memory').version}:scripted"
-    assert chat.maker_of(asked()) in makers_of(chat)
+    assert chat.maker_of(asked()) in makers_of(chat, "")
     assert MEMORY in PROMPTS
     assert LocalSummariser().maker_of(asked()) == MAKER
 

@@ -18,7 +18,7 @@ from tests_long.worlds import fast_config, fast_folder, make_sessions
 from memforest import MemForest
 from memforest.errors import InputError, ModelError, NotFoundError, StepError
 from memforest.memory.blocking import UserMemory
-from memforest.read.stored import IndexView, TreeView
+from memforest.read.stored import TreeView
 from memforest.records import SummaryRequest
 
 
@@ -179,12 +179,19 @@ def test_the_largest_trees_of_each_kind_are_kept(many: UserMemory) -> None:
         ("spring", ["session spring"]),
         ("Ana", ["entity Ana"]),
         ("ANA", ["entity Ana"]),
-        ("SCENE 1", ["scene 1"]),
     ],
 )
 def test_a_scope_names_its_tree(memory: UserMemory, scope: str, titles: list[str]) -> None:
-    """Sessions and entities by name, scenes by kind and number, capitals or not."""
+    """Sessions and entities by name, capitals or not."""
     assert [view.title for view in memory.tree(scope)] == titles
+
+
+def test_a_scene_is_named_by_its_number(memory: UserMemory) -> None:
+    """With its kind before it, capitals or not."""
+    scenes = [view.title for view in memory.tree() if view.title.startswith("scene")]
+    assert scenes
+    for title in scenes:
+        assert [view.title for view in memory.tree(title.split(":")[0].upper())] == [title]
 
 
 @pytest.mark.parametrize("scope", ["1", "scene", "entity Ana", "scene 999", "Acme", ""])
@@ -298,10 +305,7 @@ def test_counts_are_those_of_the_views(forest: MemForest, user: str) -> None:
 
 
 def test_an_index_says_on_one_line_how_it_stands(memory: UserMemory) -> None:
-    """Trees and leaves; how far it is behind and why, when it is."""
+    """Trees and leaves."""
     (view,) = memory.indexes()
     leaves = sum(one.leaves for one in memory.tree(depth=0))
     assert repr(view) == f"IndexView(memforest: {view.trees} trees, {leaves} leaves)"
-    behind = IndexView("x", {}, lag=3, reason="it raised " + "x" * 200, trees=1, nodes=0, leaves=2)
-    assert repr(behind).startswith("IndexView(x: 1 trees, 2 leaves, 3 behind (it raised xxx")
-    assert len(repr(behind)) < 150

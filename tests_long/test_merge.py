@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -29,25 +28,6 @@ from tests_long.worlds import (
 from memforest import MemForest
 from memforest.store.directory import file_name
 
-SAME_BUT_SCENES = (
-    "sessions",
-    "turns",
-    "chunks",
-    "facts",
-    "occurrences",
-    "entities",
-    "aliases",
-    "mentions",
-    "states",
-    "relations",
-    "names",
-    "turn words",
-    "fact words",
-    "turn vectors",
-    "fact vectors",
-    "active",
-)
-
 
 def of(directory: Path, user: str) -> Path:
     """Return the file of a user's memory."""
@@ -66,11 +46,6 @@ def fill(forest: MemForest, user: str, sessions: list[Session]) -> None:
         forest.ingest_session(user, session_id, turns)
 
 
-def trees(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the session and entity trees of a dump; scenes may differ."""
-    return {name: leaves for name, leaves in found["trees"].items() if not name.startswith("scene")}
-
-
 @settings(max_examples=8)
 @given(st.integers(0, 10_000))
 def test_merging_equals_ingesting_all_into_one(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -85,8 +60,7 @@ def test_merging_equals_ingesting_all_into_one(tmp_path_factory: pytest.TempPath
         assert forest.user("one").verify().problems == ()
         assert result.facts_inserted == forest.user("one").stats().facts
     one, whole = dump(of(folder, "one")), dump(of(folder, "all"))
-    assert differences(whole, one, SAME_BUT_SCENES) == {}
-    assert trees(one) == trees(whole)
+    assert differences(whole, one) == {}
 
 
 def test_any_order_of_merging_gives_the_same_memory(folder: Path) -> None:
@@ -102,52 +76,40 @@ def test_any_order_of_merging_gives_the_same_memory(folder: Path) -> None:
             assert forest.user(f"into{at}").verify().problems == ()
             found.append(dump(of(folder, f"into{at}")))
     for other in found[1:]:
-        assert differences(found[0], other, SAME_BUT_SCENES) == {}
-        assert trees(found[0]) == trees(other)
+        assert differences(found[0], other) == {}
 
 
-def test_unmatched_trees_keep_their_summaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of sessions, of who is new, and of large scenes are taken over with summaries and vectors; nothing is dirty."""
-    monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", 1)
+def test_summaries_come_along(folder: Path) -> None:
+    """A memory that had nothing before has all of them, with their vectors, and nothing is left to be made."""
     with MemForest(folder, eager_config()) as forest:
         fill(forest, "a", sessions_of("a", 3, 4, most_turns=12))
         forest.register_user("into")
         result = forest.user("into").merge("a", refresh=False)
-        assert (result.nodes_dirty, result.trees_merged) == (0, 0)
-        assert result.trees_copied == result.total_trees == len(forest.user("a").tree())
+        assert result.summaries_copied == len(summaries(of(folder, "a"))) > 9
+        assert forest.user("into").stats().dirty_nodes == 0
         assert forest.user("into").verify().problems == ()
+        assert forest.user("into").merge("a", refresh=False).summaries_copied == 0
     assert summaries(of(folder, "a")) == summaries(of(folder, "into"))
 
 
-def test_facts_of_small_scenes_are_routed_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a fact stands in two scenes, and only one of them is taken over."""
-    made = {user: sessions_of(user, seed, 6, most_turns=30) for seed, user in enumerate("ab", 70)}
-    for least in (2, 3, 5):
-        monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", least)
-        with MemForest(folder / str(least), fast_config()) as forest:
-            for user, sessions in made.items():
-                fill(forest, user, sessions)
-            forest.user("into").add("Hello.", session_id="own")
-            for user in made:
-                forest.user("into").merge(user)
-            assert forest.user("into").verify().problems == ()
-
-
-def test_only_touched_paths_of_matched_trees_are_dirty(folder: Path) -> None:
-    """Trees of what only one of them knows stay clean."""
+def test_only_what_both_tell_of_is_summarised_anew(folder: Path) -> None:
+    """The nodes above what came from the other one, on the way to their roots; those of sessions are taken over."""
     facts = [f"I bought a lamp number {n} in Porto." for n in range(12)]
     with MemForest(folder, eager_config()) as forest:
         fill(forest, "a", [("a1", said(*facts, speaker="Ana"))])
-        fill(forest, "b", [("b1", said("I moved to Oslo last week.", speaker="Ana", day=2))])
-        result = forest.user("a").merge("b", refresh=False)
-        assert result.trees_merged >= 1
-        dirty = rows(of(folder, "a"), "SELECT t.kind FROM node n JOIN tree t ON t.id = n.tree WHERE n.dirty")
-        clean = rows(
-            of(folder, "a"), "SELECT count(*) FROM node n JOIN tree t ON t.id = n.tree WHERE NOT n.dirty"
+        fill(
+            forest, "b", [("b1", said("I moved to Oslo.", "I like it.", "It is cold.", speaker="Ana", day=2))]
         )
-        assert dirty
-        assert clean[0][0] > 0
-        assert all(kind != "session" for (kind,) in dirty)
+        before = {user: summaries(of(folder, user)) for user in "ab"}
+        result = forest.user("a").merge("b", refresh=False)
+        assert result.summaries_copied > 0
+        assert 0 < forest.user("a").stats().dirty_nodes < len(before["a"])
+        after = summaries(of(folder, "a"))
+        for made in before.values():
+            of_sessions = {node: told for node, told in made.items() if node.startswith("memforest/session")}
+            assert of_sessions
+            assert of_sessions.items() <= after.items()
+        assert any(node.startswith("memforest/entity") for node in after)
 
 
 def test_nothing_is_embedded_again(folder: Path) -> None:
@@ -176,12 +138,7 @@ def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
         forest.register_user("a")
         forest.user("a").merge("b")
         again = forest.user("a").merge("b")
-        assert (again.sessions_same, again.turns_added, again.facts_inserted, again.trees_merged) == (
-            3,
-            0,
-            0,
-            0,
-        )
+        assert (again.sessions_same, again.turns_added, again.facts_inserted) == (3, 0, 0)
         fill(forest, "b", [*grown, *new])
         more = forest.user("a").merge("b")
         assert (more.sessions_grown, more.sessions_added) == (3, 1)
@@ -189,7 +146,7 @@ def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
         assert forest.user("a").verify().problems == ()
     one, whole = dump(of(folder, "a")), dump(of(folder, "b"))
     assert (
-        differences(whole, one, [name for name in SAME_BUT_SCENES if name not in ("chunks", "occurrences")])
+        differences(whole, one, [name for name in whole if name not in ("chunks", "occurrences", "trees")])
         == {}
     )
 

@@ -226,46 +226,44 @@ def test_a_memory_that_is_written_while_it_is_merged(folder: Path, monkeypatch: 
 
 
 def test_other_zones_chunk_sizes_and_tree_shapes(folder: Path) -> None:
-    """Chunks stay as they were cut, trees of another shape are made anew, and of the zones there is a note."""
+    """Chunks stay as they were cut, trees are of the shape that they have here, and of the zones there is a note."""
     shape = {"memforest": {"entity_k": 4, "session_k": 4}}
     filled(folder / "there", "b", chunk_turns=5, timezone="Asia/Tokyo", index_settings=shape).close()
     with filled(folder / "here", "a") as forest:
         result = forest.user("a").merge("b", directory=folder / "there")
         assert any("Asia/Tokyo" in warning for warning in result.warnings)
-        assert result.trees_copied == 0
         assert forest.user("a").verify().problems == ()
         forest.ingest_session("a", "b-s0", [*make_sessions(40, sessions=1)[0][1]], replace=True)
         assert forest.user("a").verify().problems == ()
 
 
-def test_in_the_papers_own_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_papers_own_form(folder: Path) -> None:
     """Chunks with summaries of their own, and nodes of scenes with vectors, are taken over as well."""
-    monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", 1)
     with MemForest(folder, eager_config(index_settings=PAPER)) as forest:
         for user, seed in (("a", 61), ("b", 62)):
             for name, turns in make_sessions(seed, sessions=3):
                 forest.ingest_session(user, f"{user}-{name}", turns)
-        assert forest.user("a").merge("b").trees_copied > 3
+        assert forest.user("a").merge("b").summaries_copied > 3
         assert forest.user("a").verify().problems == ()
         forest.register_user("new")
-        assert forest.user("new").merge("b", refresh=False).nodes_dirty == 0
+        assert forest.user("new").merge("b", refresh=False).summaries_copied > 3
+        assert forest.user("new").stats().dirty_nodes == 0
         assert forest.user("new").verify().problems == ()
 
 
 def test_every_index_gets_what_is_merged(folder: Path) -> None:
-    """One that takes over nothing places everything from the feed; one that raises in it is named and made anew."""
+    """Each has trees of what came, and of what was there."""
     attached.INDEXES[ShelfIndex.name] = ShelfIndex
     try:
         indexes = ("memforest", "shelf", "flat")
         with filled(folder, "a", "b", indexes=indexes) as forest:
             forest.user("a").merge("b")
             assert forest.user("a").verify().problems == ()
-            assert all(one.lag == 0 for one in forest.user("a").indexes())
-            for session_id in ("a-s0", "b-s0"):
-                assert any(
-                    tree.title == f"session {session_id}" or session_id in tree.title
-                    for tree in forest.user("a").tree()
-                )
+            assert {one.index for one in forest.user("a").tree()} == {"memforest", "shelf"}
+            titles = {one.title for one in forest.user("a").tree(index="memforest", limit=1000)}
+            assert {"session a-s0", "session b-s0"} <= titles
+            trees = dump(folder / file_name("a"))["trees"]
+            assert {"shelf/session a-s0", "shelf/session b-s0"} <= trees.keys()
     finally:
         attached.INDEXES.pop("shelf", None)
 

@@ -63,7 +63,7 @@ def test_a_merge_killed_at_any_write_leaves_whole_sessions_and_can_be_made_again
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         shutil.copytree(before, folder, dirs_exist_ok=True)
         ended, writes = crasher.merge(folder, "b", "a", turns=4)
-        assert (ended, writes > 8) == (0, True)
+        assert (ended, writes > 4) == (0, True)
         whole = dump(Path(folder) / file_name("a"))
     points = [(at, moment) for at in range(writes) for moment in ("before", "after")]
     for at, moment in Random(soak_seed).sample(points, min(6 if soak_seed < 3 else 1_000, len(points))):
@@ -81,9 +81,4 @@ def test_a_merge_killed_at_any_write_leaves_whole_sessions_and_can_be_made_again
                 forest.user("a").merge("b")
                 assert forest.user("a").verify().ok
             found = dump(path)
-        assert (
-            differences({k: v for k, v in whole.items() if k not in ("scenes", "trees", "dirty")}, found)
-            == {}
-        )
-        for name, leaves in whole["trees"].items():
-            assert name.startswith("scene") or found["trees"][name] == leaves
+        assert differences(whole, found) == {}

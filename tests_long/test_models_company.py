@@ -36,7 +36,7 @@ def stored_vectors(directory: Path) -> dict[tuple[str, bytes], bytes]:
     try:
         rows = [
             (kind, *row)
-            for kind in ("turn", "fact", "node")
+            for kind in ("turn", "fact")
             for row in connection.execute(f"SELECT digest, vector FROM derived_{kind}_vector")
         ]
     finally:
@@ -65,8 +65,6 @@ def test_company_changes_no_byte(tmp_path: Path, clock: Clock, model_id: str) ->
                 forest.ingest_session("nora", f"s{number}", turns(texts))
         found.append(stored_vectors(tmp_path / name))
     alone, batch = found
-    # Summaries are of what is in the tree, and differ.
-    shared = [key for key in alone if key[0] != "node"]
-    assert {kind for kind, _ in shared} == {"turn", "fact"}
-    assert all(batch[key] == alone[key] for key in shared)
+    assert {kind for kind, _ in alone} == {"turn", "fact"}
+    assert all(batch[key] == alone[key] for key in alone)
     assert len(batch) > 30

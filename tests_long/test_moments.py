@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -20,83 +19,92 @@ from memforest import MemForest
 from memforest.read.corrections import verdicts_at
 from memforest.read.results import QueryResult
 from memforest.reading.extract_local import LocalExtractor
-from memforest.records import Chunk, ChunkOutcome, QuestionPlan
+from memforest.records import Chunk, ChunkOutcome
 from memforest.search.as_of import Moment, MomentCache, snapshot_at
 from memforest.search.cache import MOMENTS, SnapshotCache, forest_of
-from memforest.search.filters import Search
 from memforest.search.forest import FACT, INNER
+from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import timelines, valid_until
 from memforest.search.vocabulary import vocabulary
+from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.testing import FrozenClock, FunctionChat
 from memforest.times import to_ms
-from memforest.trees.index import allowed_nodes
+from memforest.trees.attached import make_index
 
-ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)
 INDEXES = ("memforest", "segtree")
 FEW = {"active_min_facts": 2, "active_min_sessions": 1}
 
 
 def grown(
-    folder: Path, seed: int = 1, sessions: int = 8, **settings: Any
+    folder: Path, seed: int = 1, sessions: int = 8, told: int | None = None, **settings: Any
 ) -> tuple[MemForest, list[datetime]]:
-    """Return a forest with sessions, one stored an hour, and the time after each."""
+    """Return a forest with sessions, or the first that are `told`, one stored an hour, and the time after each."""
     clock = FrozenClock("2024-06-01T00:00:00Z")
     settings.setdefault("index_settings", {"memforest": FEW})
     settings.setdefault("indexes", INDEXES)
     forest = MemForest(folder, eager_config(clock=clock, **settings))
     times = []
-    for name, turns in make_sessions(seed, sessions=sessions):
+    for name, turns in make_sessions(seed, sessions=sessions)[:told]:
         forest.ingest_session("u", name, turns)
         times.append(clock())
         clock.advance(hours=1)
     return forest, times
 
 
-@pytest.mark.parametrize(
-    ("index", "seed"), [("memforest", 0), ("memforest", 1), ("memforest", 2), ("segtree", 1)]
-)
-def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(
+def shapes(tx: Tx, snapshot: Snapshot, name: str) -> list[Any]:
+    """Return the trees of an index as nested lists of what leaves stand for."""
+    index = make_index(name, FEW if name == "memforest" else None)
+    forest = forest_of(tx, snapshot, index)
+
+    def shape(row: int) -> Any:
+        item, end = int(forest.item[row]), int(forest.item_end[row])
+        if forest.kind[row] == INNER:
+            return [int(forest.level[row]), *map(shape, forest.children[row])]
+        if forest.kind[row] == FACT:
+            return int(snapshot.facts.key[item])
+        return snapshot.turns.said_ms[item:end].tolist()
+
+    names = [
+        "" if kind == "scene" else name
+        for kind, name in zip(forest.tree_kind, index.names(snapshot, forest), strict=True)
+    ]
+    roots = forest.tree_root.tolist()
+    return sorted(
+        ([*of, shape(row)] for *of, row in zip(forest.tree_kind, names, roots, strict=True)), key=repr
+    )
+
+
+@pytest.mark.parametrize("index", ["memforest", "segtree", "timem", "hmem"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_forest_of_a_moment_is_that_of_a_memory_which_ends_there(
     tmp_path: Path, index: str, seed: int
 ) -> None:
-    """Every leaf stands for what was held, every node for some leaf; those that lost one are marked."""
-    forest, times = grown(tmp_path, seed)
+    """The trees are those that the sessions held then would make, and those of who is known to speak by now."""
+    forest, times = grown(tmp_path / "whole", seed, indexes=(index,))
     forest.close()
-    db, cache = Database(file_of(tmp_path)), SnapshotCache()
+    db, cache = Database(file_of(tmp_path / "whole")), SnapshotCache()
     with db.read() as tx:
         base = cache.get(tx)
-        whole = forest_of(tx, base, index)
-        torn = 0
-        for at in times[:-1]:
-            snapshot = snapshot_at(tx, base, Moment(known_ms=to_ms(at)))
+        assert shapes(tx, base, index)
+        for count in (1, 4, 7):
+            grown(tmp_path / f"{count}", seed, sessions=8, told=count, indexes=(index,))[0].close()
+            snapshot = snapshot_at(tx, base, Moment(known_ms=to_ms(times[count - 1])))
             assert snapshot.base is base
-            smaller = forest_of(tx, snapshot, index)
-            leaves = smaller.kind != INNER
-            facts = smaller.kind == FACT
-            held = {"facts": set(snapshot.facts.ids.tolist()), "turns": set(snapshot.turns.ids.tolist())}
-            standing = set(whole.facts.ids[whole.item[whole.kind == FACT]].tolist())
-            assert set(snapshot.facts.ids[smaller.item[facts]].tolist()) == held["facts"] & standing
-            runs = [
-                snapshot.turns.ids[smaller.item[row] : smaller.item_end[row]].tolist()
-                for row in np.flatnonzero(leaves & ~facts)
-            ]
-            assert {turn for run in runs for turn in run} == held["turns"]
-            assert set(smaller.ids[~leaves].tolist()) == {
-                int(smaller.ids[row])
-                for leaf in np.flatnonzero(leaves)
-                for row in smaller.path(int(leaf))[:-1]
+            other = Database(file_of(tmp_path / f"{count}"))
+            with other.read() as own:
+                found, alone = shapes(tx, snapshot, index), shapes(own, SnapshotCache().get(own), index)
+            spoke = {
+                name
+                for _, turns in make_sessions(seed, sessions=8)[count:]
+                for name in [one["speaker"] for one in turns]
             }
-            for row in np.flatnonzero(~leaves):
-                count = len([leaf for leaf in np.flatnonzero(leaves) if int(row) in smaller.path(int(leaf))])
-                there = int(np.flatnonzero(whole.ids == smaller.ids[row])[0])
-                had = len(
-                    [leaf for leaf in np.flatnonzero(whole.kind != INNER) if there in whole.path(int(leaf))]
-                )
-                assert count == had or row in smaller.torn
-            # A summary is evidence only if all that it tells of was held.
-            torn += len(smaller.torn)
-            assert not allowed_nodes(snapshot, smaller, ASKED)[smaller.torn].any()
-        assert torn
+            assert [one for one in alone if one not in found] == []
+            assert {
+                name for kind, name, _ in found if [kind, name] not in [one[:2] for one in alone]
+            } <= spoke
+            assert index == "memforest" or found == alone
+            other.close()
     db.close()
 
 

@@ -32,9 +32,8 @@ from memforest.search.snapshot import Snapshot
 from memforest.testing import FunctionChat, HashEmbedder
 from memforest.trees.attached import make_index
 from memforest.trees.browse import nearness_to
+from memforest.trees.memforest_grow import FAMILIES, MemForestSettings, scene_thresholds
 from memforest.trees.memforest_recall import Recalled, leaf_similarity, of_leaves, recall, recall_trees
-from memforest.trees.memforest_rows import FAMILIES, MemForestSettings
-from memforest.trees.scenes import scene_thresholds
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 FORM: dict[str, Any] = {"evidence": "reached", "families": ["session"]}
@@ -228,8 +227,8 @@ def test_the_turn_of_a_fact_is_the_one_said_first() -> None:
 def test_thresholds_that_are_set_take_the_place_of_those_measured() -> None:
     """One by one; the others stay those of the embedder."""
     measured = scene_thresholds("minilm-l6-v2-int8@8199be6f")
-    settings = MemForestSettings(scene_merge=0.5, scene_time=0.0)
-    assert scene_thresholds("minilm-l6-v2-int8@8199be6f", settings) == replace(measured, merge=0.5, time=0.0)
+    settings = MemForestSettings(scene_second=0.5, scene_time=0.0)
+    assert scene_thresholds("minilm-l6-v2-int8@8199be6f", settings) == replace(measured, second=0.5, time=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -419,12 +418,11 @@ def test_scene_thresholds_are_settings(tmp_path: Path) -> None:
     counts = {}
     for join in (2.0, -1.0):
         path = tmp_path / str(join)
-        settings = {"scene_join": join, "scene_second": 2.0, "scene_merge": 2.0}
+        settings = {"scene_join": join, "scene_second": 2.0, "scene_time": 0.0}
         with MemForest(path, fast_config(index_settings={"memforest": settings})) as forest:
             turns = [says("Ana", f"I bought a {thing}.") for thing in THINGS]
             forest.ingest_session("u", "s", turns, timestamp="2024-03-01")
-        members = rows(file_of(path), "SELECT DISTINCT scene FROM ix_memforest_scene_member")
-        counts[join] = len(members)
+            counts[join] = forest.user("u").stats().indexes["memforest"]["scenes"]
     assert counts == {2.0: len(THINGS), -1.0: 1}
 
 
@@ -464,7 +462,7 @@ def test_every_inner_node_is_summarised_if_that_is_set(tmp_path: Path) -> None:
                 turns = [says(who, f"I bought a {thing}.") for who, thing in things(day)]
                 forest.ingest_session("u", f"s{day}", turns, timestamp=f"2024-03-{day:02}")
             forest.flush("u")
-        kept[summarise] = len(rows(file_of(path), "SELECT node FROM derived_summary WHERE vector = 'mean'"))
+        kept[summarise] = len(rows(file_of(path), "SELECT 1 FROM artifact WHERE vector_of = 'mean'"))
     assert kept["every"] == 0 < kept["kept"]
 
 
@@ -521,11 +519,14 @@ def test_memforest_paper_reads_what_browse_reached(tmp_path: Path) -> None:
     with made.forest as forest:
         sizes = forest.user("u").stats().indexes["memforest"]
         assert made.wrote["extract"] == 48
-        inner = (
-            "SELECT tree.kind, count(*) FROM node JOIN tree ON tree.id = node.tree WHERE level > 0 GROUP BY 1"
+        inner = Counter(
+            view.title.split()[0]
+            for tree in forest.user("u").tree(depth=99)
+            for view in [replace(one, title=tree.title) for one in nodes(tree)]
+            if view.children
         )
-        for kind, nodes in rows(file_of(tmp_path), inner):
-            assert made.wrote[f"summarise_{kind}"] >= nodes + (48 if kind == "session" else 0)
+        for kind, count in inner.items():
+            assert made.wrote[f"summarise_{kind}"] >= count + (48 if kind == "session" else 0)
         assert set(made.wrote) <= {
             "extract",
             "judge",

@@ -272,31 +272,18 @@ def test_a_changed_setting_of_an_index_is_taken_by_its_rebuild(folder: Path, tmp
     assert differences(dump(fill(tmp_path, index_settings=settings)), dump(path)) == {}
 
 
-def test_other_thresholds_of_scenes_are_noticed(folder: Path) -> None:
-    """They are no kept setting, but scenes are made by them."""
+def test_other_thresholds_of_scenes_need_no_rebuild(folder: Path) -> None:
+    """They are no kept setting: scenes are those of whoever reads, and nothing is out of date."""
     fill(folder)
-    settings = {"memforest": {"scene_join": 0.9}}
-    with MemForest(folder, fast_config(index_settings=settings)) as forest:
-        assert "scenes were made with the thresholds" in forest.user("u").stale().indexes["memforest"]
-        forest.user("u").rebuild(stale=True)
-        assert not forest.user("u").stale()
-
-
-def test_readers_have_the_old_index_until_the_new_one_is_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a memory that is not large, an index that is made anew never lags."""
-    path = fill(folder)
-    write, lags = Database.write, []
-
-    def looked(self: Database) -> Any:
-        lags.append(rows(path, "SELECT (SELECT max(seq) FROM feed) - cursor FROM index_"))
-        return write(self)
-
-    monkeypatch.setattr(Database, "write", looked)
-    with MemForest(folder, fast_config()) as forest:
-        forest.user("u").rebuild(index="memforest")
-    assert {lag for state in lags for (lag,) in state} == {0}
+    counts = []
+    for join in (None, 2.0, -1.0, None):
+        settings = {"memforest": {"scene_join": join, "scene_second": 2.0}}
+        with MemForest(folder, fast_config(index_settings=settings)) as forest:
+            assert not forest.user("u").stale()
+            counts.append(forest.user("u").stats().indexes["memforest"]["scenes"])
+            assert forest.user("u").verify().ok
+    assert counts[0] == counts[3]
+    assert counts[1] > counts[0] > counts[2]
 
 
 def test_the_version_of_the_rules_tells_what_they_make() -> None:

@@ -6,28 +6,32 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.dummy_index.index import Dummy
-from tests_long.worlds import fast_config, file_of, make_sessions, rows, said, summaries
+from tests_long.shelf import ShelfIndex
+from tests_long.worlds import fast_config, file_of, make_sessions, rows, said, summaries, transaction
 
-from memforest import AsyncMemForest, MemForest
+from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import BudgetError, ModelError, StepError
 from memforest.models import HashEmbedder
-from memforest.nodes import Node
 from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
+from memforest.search.forest import Forest
+from memforest.search.snapshot import Snapshot, load_snapshot
 from memforest.store.connections import Tx
 from memforest.trees import attached
-from memforest.trees.refresh import NodeWork
+from memforest.trees.attached import Attached
+from memforest.trees.refresh import missing_count
 
-DIRTY = "SELECT count(*) FROM node WHERE dirty AND level > 0"
+STORED = "SELECT count(*) FROM artifact"
 
 
 class Noting:
@@ -85,8 +89,9 @@ def many(n: int, word: str) -> list[str]:
 
 
 def dirty(folder: Path) -> int:
-    """Return how many inner nodes are out of date."""
-    return int(rows(file_of(folder), DIRTY)[0][0])
+    """Return how many summaries are missing."""
+    with transaction(file_of(folder)) as tx:
+        return missing_count(tx, load_snapshot(tx), Attached(Config()).of(tx))
 
 
 @pytest.mark.parametrize("remote", [False, True])
@@ -99,7 +104,7 @@ def test_every_node_is_made_once_behind_its_children(folder: Path, seed: int, re
             forest.ingest_session("u", name, turns, refresh=False)
         assert noting.asked == []
         forest.resume("u")
-        counted = rows(file_of(folder / "a"), "SELECT count(*) FROM derived_summary")
+        counted = rows(file_of(folder / "a"), STORED)
         assert len(noting.asked) == counted[0][0] > 3
         assert (set(noting.batches) == {1}) is remote
         assert (noting.most > 1) is remote
@@ -117,12 +122,14 @@ def test_a_request_names_what_the_node_is(folder: Path) -> None:
     noting = Noting()
     with MemForest(folder, fast_config(summariser=noting)) as forest:
         forest.ingest_session("u", "s", said(*many(30, "tent")), refresh=True)
-    roots = Counter((one.kind, one.label) for one in noting.asked if one.root)
+    roots = Counter((one.kind, one.label) for one in noting.asked if one.root and one.kind != "scene")
     assert set(roots.values()) == {1}
     assert {("session", "s"), ("entity", "Ana")} <= set(roots)
     for one in noting.asked:
         assert one.start < one.end
         assert one.inputs
+        if one.kind == "scene":
+            continue  # all of one name
         above = [
             other
             for other in noting.asked
@@ -287,38 +294,36 @@ class Interrupted(Noting):
         first = any("bought 2 tents" in text for text in one.inputs)
         if one.kind == "entity" and one.level == 1 and not first and self.later is not None:
             doing, self.later = self.later, None
-            while not rows(file_of(self.folder), FIRST):  # noqa: ASYNC110 - only the file tells
+            while rows(file_of(self.folder), STORED) == [(0,)]:  # noqa: ASYNC110 - only the file tells
                 await asyncio.sleep(0)
             await doing()
         return await super().summarise(requests)
 
 
-FIRST = """SELECT 1 FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
-    WHERE t.kind = 'entity' AND n.level = 1 AND NOT n.dirty"""
-
-
-def test_a_node_waits_for_a_child_that_was_written_meanwhile(folder: Path) -> None:
-    """Both children were made; then one is out of date again: the node above is not made of its old text."""
+def test_a_node_is_made_of_what_its_children_say_now(folder: Path) -> None:
+    """One child is made, and then the memory changes below both: what stands above is of the tree as it is now."""
     interrupted = Interrupted(folder)
+    early = said("I sold a boat in Oslo.", day=1)
 
     async def run() -> None:
         config = fast_config(summariser=interrupted)
         async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
 
             async def write() -> None:
-                await other.ingest_session("u", "early", said("I sold a boat in Oslo.", day=1), refresh=False)
+                await other.ingest_session("u", "early", early, refresh=False)
 
             interrupted.later = write
             await forest.ingest_session("u", "s", said(*many(14, "tent"), day=9), refresh=True)
             assert interrupted.later is None
-            assert not any(one.root for one in interrupted.asked if one.kind == "entity")
-            assert dirty(folder) > 1
             assert (await forest.user("u").verify()).ok
             await forest.resume("u")
-            assert dirty(folder) == 0
-            assert (await forest.user("u").verify()).ok
 
     asyncio.run(run())
+    with MemForest(folder / "quiet", fast_config()) as quiet:
+        for name, turns in (("s", said(*many(14, "tent"), day=9)), ("early", early)):
+            quiet.ingest_session("u", name, turns, refresh=True)
+    assert summaries(file_of(folder)) == summaries(file_of(folder / "quiet"))
+    assert dirty(folder) == 0
 
 
 @pytest.mark.parametrize("remote", [False, True])
@@ -336,7 +341,7 @@ def test_whatever_others_do_while_summaries_are_made_the_memory_is_sound(
                 "replace": lambda: other.ingest_session(
                     "u", "s", said("It rains.", day=9), replace=True, refresh=False
                 ),
-                "rebuild": lambda: other.rebuild("u", scopes=True),
+                "rebuild": lambda: other.rebuild("u"),
                 "resume": lambda: other.resume("u"),
                 "shorter": lambda: other.ingest_session(
                     "u", "s", said(*many(3, "tent"), day=9), replace=True
@@ -357,31 +362,29 @@ def test_whatever_others_do_while_summaries_are_made_the_memory_is_sound(
     asyncio.run(run())
 
 
-class Sparse(Dummy):
-    """An index of one tree of all facts, which asks for summaries on its second level alone."""
+class Sparse(ShelfIndex):
+    """The shelf, which asks for summaries on the second level of its trees alone."""
 
-    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
         """Ask for nothing below or above."""
-        return [one for one in super().work(tx, nodes, inputs) if one.request.level == 2]
+        grown = super().grow(tx, snapshot, old)
+        return replace(grown, told=np.flatnonzero(grown.level == 2))
 
 
-OF_ALL = " WHERE tree = (SELECT id FROM tree WHERE kind = 'all')"
-
-
-def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) -> None:
+def test_a_node_that_needs_no_summary_is_up_to_date_without_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody is asked for it, and what stands above it is made all the same, of the texts that there are."""
     noting = Noting()
-    attached.INDEXES[Sparse.name] = Sparse
-    try:
-        config = fast_config(summariser=noting, indexes=("memforest", "dummy"))
-        with MemForest(folder, config) as forest:
-            forest.ingest_session("u", "s", said(*many(70, "tent")), refresh=True)
-            assert dirty(folder) == 0
-            assert {one.level for one in noting.asked if one.kind == "all"} == {2}
-            assert all(one.inputs == () for one in noting.asked if one.kind == "all")
-            levels = rows(file_of(folder), "SELECT max(level), sum(level = 2) FROM node" + OF_ALL)
-            assert forest.user("u").verify().ok
-            forest.resume("u")
-            assert levels == [(3, len([one for one in noting.asked if one.kind == "all"]))]
-    finally:
-        attached.INDEXES.pop("dummy", None)
+    monkeypatch.setitem(attached.INDEXES, "shelf", Sparse)
+    with MemForest(folder, fast_config(summariser=noting, indexes=("memforest", "shelf"))) as forest:
+        forest.ingest_session("u", "s", said(*many(70, "tent")), refresh=True)
+        assert dirty(folder) == 0
+        own = [one for one in noting.asked if one.kind == "shelf"]
+        assert own
+        assert all(one.inputs == () for one in own)
+        with transaction(file_of(folder)) as tx:
+            assert len(own) == len(Sparse().grow(tx, load_snapshot(tx), None).told)
+        assert forest.user("u").verify().ok
+        forest.resume("u")
+        assert len(own) == sum(one.kind == "shelf" for one in noting.asked)

@@ -75,7 +75,7 @@ def test_what_is_left_is_finished(client: Client) -> None:
 def test_what_is_derived_is_made_anew(client: Client) -> None:
     """It costs something, and nothing is stale then."""
     assert client("GET", f"{BASE}/stale", 200)["sessions"] == 0
-    assert "ms" in client("POST", f"{BASE}/rebuild", 200, json={"scopes": True})
+    assert "ms" in client("POST", f"{BASE}/rebuild", 200, json={})
     assert "ms" in client("POST", f"{BASE}/rebuild", 200)
     client("POST", f"{BASE}/rebuild", 422, json={"index": "memforest", "stale": True})
     client("POST", f"{BASE}/rebuild", 404, json={"index": "flat"})
@@ -98,7 +98,7 @@ def test_indexes_go_on(client: Client) -> None:
     """By the clock, or to a time."""
     for body in (None, {}, {"as_of": "2024-07-01T00:00:00Z", "force": True, "budget": {"max_calls": 0}}):
         more = {} if body is None else {"json": body}
-        assert [one["lag"] for one in client("POST", f"{BASE}/advance", 200, **more)] == [0]
+        assert [one["name"] for one in client("POST", f"{BASE}/advance", 200, **more)] == ["memforest"]
     client("POST", f"{BASE}/advance", 422, json={"as_of": "sometime"})
 
 

@@ -16,7 +16,6 @@ from tests.table import each
 
 import dated_sentences
 import keyless_ask
-import memtree
 import temporal_state
 from asking.questions import Given, Question, Scored, read_conversations, score
 from dates.claims import claims_of
@@ -257,15 +256,3 @@ def test_shares_have_wilson_intervals() -> None:
     assert str(Share(40, 80)) == "50.0 [39.3, 60.7]"
     assert Share(20, 20).bounds == pytest.approx((83.887, 100), abs=0.01)
     assert Share(0, 0).bounds == (0, 100)
-
-
-@pytest.mark.parametrize("arena", memtree.ARENAS)
-def test_memtree_runs(arena: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    """Two rows for each fan-out, of trees that were checked."""
-    argv = ["memtree", "--arena", arena, "--leaves", "60", "--k", "3", "8", "--dir", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", argv)
-    memtree.main()
-    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
-    assert [(chunks[1].strip(), chunks[2].strip()) for chunks in rows] == [
-        ("3", "ordered"), ("3", "random"), ("8", "ordered"), ("8", "random")
-    ]  # fmt: skip

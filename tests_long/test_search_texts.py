@@ -12,7 +12,6 @@ from memforest.search.vectors import (
     asks,
     digest,
     index_tokens,
-    mean_digest,
     question_tokens,
     turn_text,
     without_names,
@@ -45,13 +44,6 @@ def test_only_equal_texts_share_a_digest(one: str, other: str) -> None:
     """8 bytes that depend on the text alone."""
     assert len(digest(one)) == 8
     assert (digest(one) == digest(other)) == (one == other)
-
-
-@given(st.text(max_size=40))
-def test_a_mean_is_no_text(text: str) -> None:
-    """The vector of a text and that of a node's children are kept apart, whatever the node says."""
-    assert mean_digest(text) != digest(text)
-    assert (mean_digest(text) == mean_digest(text + "x")) is False
 
 
 @each("month", range(1, 13))

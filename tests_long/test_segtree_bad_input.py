@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.segtrees import NAME, anew, configured, sound, states, tree
+from tests_long.segtrees import NAME, anew, configured, sound, tree
 from tests_long.worlds import fast_config, file_of, make_sessions, rows, said
 
 from memforest import ConfigError, MemForest
 from memforest.errors import ModelError
 from memforest.models import HashEmbedder
+from memforest.ports import UnchangedText
+from memforest.records import SummaryRequest
 
 TALK = make_sessions(3, sessions=5, most_turns=8)
 
@@ -33,6 +35,7 @@ def told(folder: Path, own: Mapping[str, Any] | None = None, **more: Any) -> Mem
 
 def check_anew(forest: MemForest, folder: Path, own: Mapping[str, Any] | None = None, **more: Any) -> None:
     """The tree is sound, whole, and that of a memory made from scratch."""
+    forest.resume("u")
     sound(forest.user("u"), folder)
     assert tree(folder) == anew(folder, configured(own, **more))
 
@@ -91,9 +94,8 @@ def test_a_memory_without_an_embedder_has_runs(folder: Path) -> None:
             (note,) = forest.user("u").verify().notes
             assert "no embedder" in note
             assert "rebuild(embedder=True)" in note
-            assert rows(file_of(folder / placer), "SELECT DISTINCT maker FROM ix_segtree_exchange") == [
-                ("runs",)
-            ]
+            placed = forest.user("u").stats().indexes[NAME]["placed_by"]
+            assert placed == {"runs": sum(placed.values())} != {}
     with MemForest(folder / "centroid", configured()) as forest:
         forest.user("u").rebuild(embedder=True)
         check_anew(forest, folder / "centroid")
@@ -120,21 +122,59 @@ class Failing(HashEmbedder):
         return await super().embed(texts)
 
 
-def test_exchanges_wait_for_an_embedder_that_fails(folder: Path) -> None:
-    """`query` says how many, and `resume` places them, in the place that they would have had."""
+def test_a_tree_of_runs_stands_while_the_embedder_fails(folder: Path) -> None:
+    """All that is stored is in it; `resume` makes the vectors, and with them the tree that it would have been."""
     embedder = Failing(32)
     with MemForest(folder, configured(embedder=embedder)) as forest:
         forest.ingest_session("u", *TALK[0], infer=False)
         embedder.fails = True
         with pytest.raises(ModelError):
             forest.ingest_session("u", *TALK[1], infer=False)
-        waiting = states(folder)[0]
-        assert waiting > 0
-        sound(forest.user("u"), folder, waiting=waiting)
-        assert any(f"{waiting} exchange(s) wait" in one for one in forest.query("u", "Where?").warnings)
+        sound(forest.user("u"), folder)
+        assert forest.user("u").stats().indexes[NAME]["placed_by"].keys() == {"runs"}
+        assert forest.query("u", "Where?").evidence
         embedder.fails = False
         forest.resume("u")
         check_anew(forest, folder)
+
+
+def test_exchanges_wait_for_texts_that_cannot_be_embedded(folder: Path) -> None:
+    """By what nodes say each leaf is placed behind the one before it: `query` says how many wait, `resume` places them."""
+    embedder, own = Failing(32), {"placer": "cosine"}
+    with told(folder, own, embedder=embedder, refresh="lazy") as forest:
+        embedder.fails = True
+        found = forest.query("u", "Where?", index=NAME)
+        waiting = forest.user("u").stats().indexes[NAME]["waiting"]
+        assert waiting > 0
+        assert any(f"{waiting} exchange(s) wait" in one for one in found.warnings)
+        sound(forest.user("u"), folder, waiting=waiting)
+        embedder.fails = False
+        forest.resume("u")
+        check_anew(forest, folder, own)
+
+
+class Keeping:
+    """A summariser that keeps what is short, as one that pays for every call does."""
+
+    name = "keeping"
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return the children's texts where they have few words, else the first of them."""
+        return [
+            UnchangedText("\n".join(one.inputs)) if len(" ".join(one.inputs).split()) < 60 else one.inputs[0]
+            for one in requests
+        ]
+
+
+def test_what_keeps_its_childrens_texts_is_compared_by_their_mean(folder: Path) -> None:
+    """No vector is stored of it; every leaf gets its place all the same, and again the same one."""
+    with told(folder, {"placer": "cosine"}, summariser=Keeping()) as forest:
+        forest.resume("u")
+        stored = rows(
+            file_of(folder), "SELECT DISTINCT vector_of, vector IS NULL FROM artifact WHERE step = 'summary'"
+        )
+        assert stored == [("mean", 1), ("own", 0)]
+        check_anew(forest, folder, {"placer": "cosine"}, summariser=Keeping())
 
 
 @pytest.mark.parametrize(

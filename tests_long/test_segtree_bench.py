@@ -7,6 +7,7 @@ import sys
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from scripts import calibrate_segments
-from tests_long.segtrees import configured, spans
+from tests_long.segtrees import configured, nodes, tree
 
 import segtree_shape
 from memforest import MemForest
 from memforest.models import HashEmbedder, available
-from memforest.trees.node import Contract, check, outline
+from memforest.trees.segtree_grow import Kid, SegmentNode, needed
 from segtree_fold import (
     ByCentroid,
     ByCosine,
@@ -29,7 +30,6 @@ from segtree_fold import (
     fold,
     leaf_texts,
     leaf_vectors,
-    needed,
     parted,
     shape,
     unit,
@@ -41,6 +41,11 @@ from synthetic.stretches import make_talk
 TOPICS = np.eye(4)
 
 
+def outline(node: Kid) -> str:
+    """Return a tree as text: each node its children in brackets, each leaf its number."""
+    return f"[{' '.join(map(outline, node.kids))}]" if isinstance(node, SegmentNode) else str(node)
+
+
 def talk_of(*topics: int) -> NDArray[np.float64]:
     """Return leaf vectors: of one topic alike, of two hardly."""
     return unit(TOPICS[list(topics)] + 0.5)
@@ -50,8 +55,7 @@ def test_stretches_of_one_topic_become_nodes() -> None:
     """Each stretch is a node of the lowest level, whatever the size of what is above it."""
     topics = (0, 0, 0, 1, 1, 1, 1, 2, 2, 0, 0, 0)
     folded = fold(len(topics), ByCentroid(talk_of(*topics), tau=0.8))
-    assert outline(folded.arena, folded.head) == "[[0 1 2] [3 4 5 6] [7 8] [9 10 11]]"
-    assert not check(folded.arena, folded.head, Contract("partition"))
+    assert outline(folded.root) == "[[0 1 2] [3 4 5 6] [7 8] [9 10 11]]"
     assert parted(folded) == [a != b for a, b in pairwise(topics)]
 
 
@@ -70,9 +74,9 @@ def test_without_backing_a_root_takes_leaves_by_its_size() -> None:
 
 def test_the_threshold_falls_with_the_height() -> None:
     """A talk that drifts away from all before it makes a comb with a constant threshold, and no high tree with ours."""
-    assert needed(0.5, 1) == 0.5 > needed(0.5, 2) > needed(0.5, 5) > 0.0
+    assert needed(0.5, 1, 0.8) == 0.5 > needed(0.5, 2, 0.8) > needed(0.5, 5, 0.8) > 0.0
     rows = unit(np.eye(40) + 0.05)
-    heights = [fold(40, ByCentroid(rows, 0.6, fall=fall)).head.height for fall in (1.0, 0.8)]
+    heights = [shape(fold(40, ByCentroid(rows, 0.6, fall=fall))).height for fall in (1.0, 0.8)]
     assert heights[0] == 39
     assert heights[1] < 12
 
@@ -80,7 +84,7 @@ def test_the_threshold_falls_with_the_height() -> None:
 def test_shape_counts_what_table_5_counts() -> None:
     """Depth in nodes from root to leaf, children per inner node, nodes by leaves."""
     folded = fold(6, ByCentroid(talk_of(0, 0, 1, 1, 2, 0), tau=0.8))
-    assert outline(folded.arena, folded.head) == "[[0 1] [2 3] 4 5]"
+    assert outline(folded.root) == "[[0 1] [2 3] 4 5]"
     tree = shape(folded)
     assert (tree.leaves, tree.nodes, tree.height, tree.max_depth) == (6, 9, 2, 3)
     assert tree.mean_depth == pytest.approx((4 * 3 + 2 * 2) / 6)
@@ -115,7 +119,7 @@ def test_cosine_reads_what_nodes_say() -> None:
     cosine = ByCosine(leaf_texts(exchanges), leaf_vectors(embedder, exchanges), embedder, tau=0.6)
     folded = fold(5, cosine)
     assert cosine.annotated == 1 + 1 + 2 + 1
-    assert "sleeps well" in cosine.says[folded.head.root or 0]
+    assert "sleeps well" in cosine.says(folded.root)
 
 
 def test_generated_talk_says_where_it_turns() -> None:
@@ -200,6 +204,16 @@ def test_the_fold_grows_the_tree_of_the_index(tmp_path: Path) -> None:
     with MemForest(tmp_path, configured(own, embedder=embedder)) as forest:
         forest.ingest_session("u", "s", turns, infer=False)
     folded = fold(60, ByCentroid(leaf_vectors(embedder, talk[:60]), tau))
-    stretches = {node.span for node in folded.arena.nodes.values() if node.level}
-    assert len(stretches) > 5
-    assert spans(tmp_path) == stretches
+    grown = [one for one in nodes(tree(tmp_path)) if isinstance(one[0], int)]
+    assert len(grown) > 5
+    said = [turn for leaf in nodes(tree(tmp_path)) if isinstance(leaf[0], str) for turn in leaf]
+    assert len(said) == 120
+
+    def bare(node: list[Any]) -> str:
+        return (
+            f"[{' '.join(map(bare, node[2:]))}]"
+            if isinstance(node[0], int)
+            else str(said.index(node[0]) // 2)
+        )
+
+    assert bare(tree(tmp_path)) == outline(folded.root)

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.segtrees import NAME, anew, configured, sound, tree
-from tests_long.worlds import file_of, make_sessions, rows, said
+from tests_long.segtrees import NAME, anew, configured, fan_outs, height, sound, tree
+from tests_long.worlds import make_sessions, said
 
 from memforest import MemForest
 
@@ -26,17 +26,6 @@ def grown(folder: Path, own: dict[str, Any]) -> MemForest:
     forest = MemForest(folder, configured({**LEAVES, **own}))
     forest.ingest_session("u", "s", said(*MANY, day=5), infer=False)
     return forest
-
-
-def fan_outs(folder: Path) -> list[int]:
-    """Return how many children each inner node has, ascending."""
-    sql = "SELECT length(children) / 4 FROM node n JOIN tree t ON t.id = n.tree WHERE owner = 'segtree' AND n.level > 0"
-    return [row[0] for row in rows(file_of(folder), sql)]
-
-
-def height(folder: Path) -> int:
-    """Return the height of the tree."""
-    return int(tree(folder)[0])
 
 
 def test_leaves_that_are_like_no_node_do_not_make_a_tower(folder: Path) -> None:
@@ -86,18 +75,15 @@ def test_a_tree_with_cuts_is_what_a_rebuild_makes(folder: Path, own: dict[str, A
             assert tree(folder) == before
 
 
-def test_another_threshold_makes_the_tree_stale(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was measured anew since, not one that was set."""
-    for own, stale in (({}, 1), ({"tau": 0.5}, 0)):
-        place = folder / str(stale)
+def test_another_threshold_is_that_of_the_tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was measured anew since, not one that was set: of a memory that is opened, or open."""
+    for own, same in (({}, False), ({"tau": 0.5}, True)):
+        place = folder / str(same)
         with MemForest(place, configured(own)) as forest:
-            forest.ingest_session("u", "s", said(*MANY[:8], day=5), infer=False)
-            memory = forest.user("u")
-            assert memory.stale().indexes == {}
+            forest.ingest_session("u", "s", said(*MANY, day=5), infer=False)
+            before = tree(place)
             with monkeypatch.context() as patch:
-                for module in ("segtree_place", "segtree"):
-                    patch.setattr(f"memforest.trees.{module}.least_likeness", lambda *_: 0.31)
-                assert len(memory.stale().indexes) == stale
-                memory.rebuild(stale=True)
-                assert not memory.stale()
-                sound(memory, place)
+                patch.setattr("memforest.trees.segtree.least_likeness", lambda *_: 0.31)
+                sound(forest.user("u"), place)
+                assert (tree(place) == before) is same
+                assert tree(place) == anew(place, configured(own))

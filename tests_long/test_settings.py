@@ -127,11 +127,11 @@ def test_the_form_of_timem_is_in_its_preset() -> None:
 
 
 def test_the_form_of_hmem_is_in_its_preset() -> None:
-    """Literal likenesses, consolidation at every join, and what entities lead to ranked by cosines."""
+    """Literal likenesses of texts, and what entities lead to ranked by cosines."""
     config = load("hmem_paper", environ={})
     own = make_index("hmem", config.index_settings["hmem"]).settings
     assert list(config.indexes) == ["hmem"]
-    assert (own.schedule, own.eager, own.linkage, own.compare) == ("paper", True, "member", "text")
+    assert (own.schedule, own.compare) == ("paper", "text")
     assert own.explore == Explore(similarity_of="cosine", reach="graph", entity=0, known=0)
     assert (own.explore.similarity, own.explore.time, own.explore.robustness) == (0.7, 0.15, 0.15)
     assert config.chat.model == "gpt-4.1-mini"

@@ -11,7 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
-from memforest.store import meta
+from memforest.store import artifacts, meta
+from memforest.store.artifacts import Artifact
 from memforest.store.database import Database, ensure_schema
 from memforest.store.meta import bump, change_position, changes_since
 
@@ -34,8 +35,6 @@ def db(tmp_path: Path) -> Iterator[Database]:
         tx.execute(
             "INSERT INTO occurrence VALUES (9, 7, 1, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL, NULL, NULL)"
         )
-        tx.execute("INSERT INTO tree VALUES (2, 'memforest', 'entity', 3, 8, 4, 1, 1)")
-        tx.execute("INSERT INTO node VALUES (4, 2, 1, 0, '', 0, 1, 1, x'', 1, 1, NULL, NULL, NULL, NULL)")
         tx.execute("INSERT INTO derived_turn_vector VALUES (5, x'00', x'003c')")
     yield made
     made.close()
@@ -52,10 +51,6 @@ def db(tmp_path: Path) -> Iterator[Database]:
         ("INSERT INTO occurrence_turn VALUES (9, 5)", "fact", 7),
         ("INSERT INTO state VALUES (1, 7, 9, 3, 'home', 'Oslo', NULL, 'is', 0)", "fact", 7),
         ("DELETE FROM chunk WHERE id = 1", "fact", 7),  # by way of the occurrence
-        ("UPDATE node SET children = x'00' WHERE id = 4", "node", 4),
-        ("DELETE FROM tree WHERE id = 2", "node", 4),  # by way of the tree
-        ("INSERT INTO leaf VALUES (6, 2, 7, NULL, NULL, NULL)", "node", 6),
-        ("UPDATE tree SET root = NULL WHERE id = 2", "tree", 2),
         ("UPDATE entity SET kind = 'participant' WHERE id = 3", "entity", 3),
         ("INSERT INTO alias VALUES ('an', 3)", "entity", 3),
         ("UPDATE derived_turn_vector SET vector = x'0000' WHERE item = 5", "turn", 5),
@@ -77,11 +72,11 @@ def test_every_write_that_a_snapshot_would_show_is_noted(
 
 
 def test_marks_that_no_query_sees_are_not_noted(db: Database) -> None:
-    """A node that gets clean, a chunk's status or a setting costs no reader anything."""
+    """What a model made, a chunk's status or a setting costs no reader anything."""
     with db.read() as tx:
         before = change_position(tx)
     with db.write() as tx:
-        tx.execute("UPDATE node SET dirty = 0")
+        artifacts.put(tx, "summary", [Artifact(bytes(16), "m", "x")])
         tx.execute("UPDATE chunk SET status = 'extracted'")
         meta.put(tx, "label", "Ana")
     with db.read() as tx:
@@ -99,7 +94,7 @@ def test_a_reader_too_far_behind_is_told(db: Database) -> None:
         assert changes_since(tx, -1) is None
         bump(tx, 0)  # keeps one
         assert change_position(tx) == newest
-        assert changes_since(tx, newest) == (frozenset(),) * 5
+        assert changes_since(tx, newest) == (frozenset(),) * 3
 
 
 def test_a_row_is_noted_once_and_every_reader_hears_of_it(db: Database) -> None:

@@ -14,18 +14,14 @@ import pytest
 from tests_long.stored import (
     add_mention,
     add_state,
-    chunk_of,
     empty_memory,
     finish_chunk,
-    leaf,
-    plant,
     put_entities,
     put_entity,
     put_fact,
     put_session,
     say,
     use_alias,
-    value,
 )
 
 from memforest.records import State
@@ -40,7 +36,7 @@ EARLIEST, LATEST = -62135596800000, 253402300799999
 def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
-        indexes.add(tx, indexes.IndexRow("ix", "{}", 0, 0, None))
+        indexes.add(tx, indexes.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
         sessions.set_status(tx, row, "ingested")
         for chunk in sessions.chunks(tx, row):
@@ -56,11 +52,8 @@ def built() -> Iterator[Connection]:
             add_mention(tx, where, ana, "subject")
         add_state(tx, where, ana, State("Ana", "home", "Oslo"))
         use_alias(tx, "an", ana, where[1])
-        head = plant(tx, rows)
-        leaf(tx, head.tree, "chunk", chunk_of(tx, turns[0]))
-        leaf(tx, head.tree, "turn", turns[0], turns[2])
         vector = np.array([0.6, 0.8], dtype=np.float32)
-        for kind in ("turn", "fact", "node"):
+        for kind in ("turn", "fact"):
             derived.put_vectors(tx, kind, [(item, kind.encode(), vector) for item in (1, 2)])
         derived.put_words(tx, "turn", 1, ["hi"])
         tx.commit()
@@ -81,8 +74,7 @@ def told(tx: Connection) -> list[str]:
     return [
         *checks.chunk_contradictions(tx), *checks.fact_contradictions(tx),
         *checks.entity_contradictions(tx), *checks.setting_contradictions(tx),
-        *(message for message, _ in checks.leaf_contradictions(tx)), *checks.undecodable_texts(tx),
-        *checks.session_problems(tx), *checks.state_problems(tx),
+        *checks.undecodable_texts(tx), *checks.session_problems(tx), *checks.state_problems(tx),
     ]  # fmt: skip
 
 
@@ -93,10 +85,10 @@ SOUND = [
     "UPDATE chunk SET status = 'failed', reason = 'away'", "UPDATE fact SET negated = 1, precision = 'day'",
     "UPDATE fact SET topics = '[]'", "UPDATE occurrence SET cosine = -1.001", "UPDATE occurrence SET cosine = NULL",
     "UPDATE mention SET roles = 15", "UPDATE mention SET roles = 1", "UPDATE entity SET kind = 'place', label = ' '",
-    "UPDATE node SET dirty = 1, version = 0", "UPDATE node SET span_lo = 0, span_hi = 1", "UPDATE meta SET value = '0' WHERE key = 'generation'",
-    "INSERT INTO change VALUES (999, 'turn', 77)", "INSERT INTO meta VALUES ('feed_compacted', '12')",
+    "UPDATE meta SET value = '0' WHERE key = 'generation'",
+    "INSERT INTO change VALUES (999, 'turn', 77)", "INSERT INTO meta VALUES ('next:artifact', '12')",
     "INSERT INTO meta VALUES ('display name', '-x')", "UPDATE fact SET start_ms = 500, end_ms = 501",
-    "UPDATE leaf SET last = turn WHERE turn IS NOT NULL", "UPDATE session SET status = 'received'; UPDATE chunk SET status = 'pending', maker = NULL",
+    "UPDATE session SET status = 'received'; UPDATE chunk SET status = 'pending', maker = NULL",
 ]  # fmt: skip
 
 
@@ -155,33 +147,17 @@ FACTS = [
     ("UPDATE entity SET kind = 'planet' WHERE id = 2", "entity 'Oslo': its kind"), ("UPDATE entity SET label = '' WHERE id = 1", "entity '': its"),
 ]  # fmt: skip
 
-TREES = [
-    ("DELETE FROM index_", "tree 1 is of an index 'ix' that the memory does not have"),
-    ("UPDATE leaf SET chunk = 1 WHERE id = 1", "leaf 1 stands for nothing, or for two things"),
-    ("UPDATE leaf SET fact = NULL WHERE id = 1", "leaf 1 stands for nothing, or for two things"),
-    ("UPDATE leaf SET tree = 77 WHERE id = 1", "leaf 1 is in no tree"),
-    ("UPDATE leaf SET fact = 77 WHERE id = 1", "leaf 1 stands for what is not there"),
-    ("UPDATE leaf SET chunk = 77 WHERE chunk IS NOT NULL", "stands for what is not there"),
-    ("UPDATE leaf SET turn = 3, last = 1 WHERE turn IS NOT NULL", "stands for what is not there"),
-    ("UPDATE leaf SET last = 77 WHERE turn IS NOT NULL", "stands for what is not there"),
-    ("UPDATE leaf SET turn = 77, last = NULL WHERE turn IS NOT NULL", "stands for what is not there"),
-    *((f"UPDATE node SET {change} WHERE id = (SELECT max(id) FROM node)", "its marks cannot be") for change in (
-        "dirty = 2", "version = -1", "level = 0", "span_lo = 1, span_hi = 1", "span_lo = 2, span_hi = 1", "span_lo = 1", "span_hi = 1")),
-]  # fmt: skip
-
 SETTINGS = [
     *((f"INSERT INTO meta VALUES ('{key}', '{wrong}') ON CONFLICT DO UPDATE SET value = excluded.value", f"the setting '{key}' is '{wrong}'")
-      for key in ("generation", "chunk_turns", "feed_compacted", "feed_compact_next", "next:job") for wrong in ("-1", "x", "01", "1.0", "")),
+      for key in ("generation", "chunk_turns", "graph_stamp", "next:artifact") for wrong in ("-1", "x", "01", "1.0", "")),
     *((f"UPDATE meta SET value = (SELECT max(id) FROM {table}) WHERE key = 'next:{table}'", f"{table} ") for table in
-      ("session", "turn", "chunk", "fact", "entity", "tree", "node")),
+      ("session", "turn", "chunk", "fact", "entity")),
     ("DELETE FROM meta WHERE key = 'next:fact'", "fact 4 has an id that is still to be given"),
     ("INSERT INTO change VALUES (999, 'leaf', 1)", "the change log knows 'leaf'"),
-    ("INSERT INTO feed (kind, item) VALUES (4, 1)", "the feed knows items of kind 4"),
-    ("INSERT INTO feed (kind, item) VALUES (-1, 1)", "the feed knows items of kind -1"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "message"), [*CHUNKS, *FACTS, *TREES, *SETTINGS])
+@pytest.mark.parametrize(("damage", "message"), [*CHUNKS, *FACTS, *SETTINGS])
 def test_a_row_that_cannot_be_is_named(sound: Connection, damage: str, message: str) -> None:
     """What is wrong with which row; nothing is said of the rows beside it."""
     sound.execute(damage)
@@ -212,14 +188,6 @@ def test_a_turn_of_another_session_supports_nothing_here(sound: Connection) -> N
     sound.execute("INSERT INTO occurrence_turn VALUES (2, ?)", (turn,))
     assert checks.fact_contradictions(sound) == ["f1: occurrence 2 is not where and when its turns are"]
     assert row == 2
-
-
-def test_trees_and_leaves_are_named_with_the_index_that_they_are_of(sound: Connection) -> None:
-    """A leaf in no tree is of none."""
-    sound.execute("UPDATE node SET version = -1 WHERE id = (SELECT min(id) FROM node)")
-    sound.execute("UPDATE leaf SET tree = 77 WHERE id = 1")
-    owners = [owner for _, owner in checks.leaf_contradictions(sound)]
-    assert owners == [None, "ix"]
 
 
 @pytest.mark.parametrize(
@@ -267,20 +235,6 @@ def test_a_check_of_the_file_holds_up_no_writer(built: Connection, folder: Path)
         assert ("which needs to write: database is locked" in (note or "")) is needs_to_write
 
 
-def test_nodes_below_no_other_are_orphans(sound: Connection) -> None:
-    """Inner ones and leaves, with the index of their tree; a root is none, nor what a node holds."""
-    strays = [row[0] for row in sound.execute("SELECT id FROM leaf WHERE fact IS NULL ORDER BY id")]
-    assert checks.orphans(sound) == [(stray, "ix") for stray in strays]
-    [kept] = {row[0] for row in sound.execute("SELECT root FROM tree")}
-    sound.execute("UPDATE tree SET root = NULL")
-    assert checks.orphans(sound) == sorted([*((stray, "ix") for stray in strays), (kept, "ix")])
-    sound.execute("UPDATE node SET tree = 77, children = x'' WHERE id = ?", (kept,))
-    sound.execute("UPDATE leaf SET tree = 78 WHERE id = ?", (strays[0],))
-    found = dict(checks.orphans(sound))
-    assert (found[kept], found[strays[0]], found[strays[1]]) == (None, None, "ix")
-    assert len(found) > len(strays) + 1
-
-
 def test_quotes_come_with_what_their_turns_say(sound: Connection) -> None:
     """In order of the occurrences, with who spoke, who read it, and which turns those are."""
     sound.execute("UPDATE turn SET speaker = 'Bob' WHERE ordinal = 1")
@@ -298,15 +252,12 @@ def test_quotes_come_with_what_their_turns_say(sound: Connection) -> None:
 
 
 def test_what_vectors_and_words_are_made_of(sound: Connection) -> None:
-    """Every turn and fact by row, every vector with its digest, every summary with its text."""
+    """Every turn and fact by row, every vector with its digest."""
     assert checks.indexed_texts(sound, "turn")[1:] == [(2, "Ana", "Ho.", 1500), (3, "Ana", "He.", 2500)]
     assert checks.indexed_texts(sound, "fact")[0] == (1, "Ana", "Ana paints.", 500)
     assert sorted(checks.vector_digests(sound)) == [
-        (kind, item, kind.encode()) for kind in ("fact", "node", "turn") for item in (1, 2)
+        (kind, item, kind.encode()) for kind in ("fact", "turn") for item in (1, 2)
     ]
-    node = value(sound, "SELECT max(id) FROM node")
-    derived.put_summary(sound, node, "ü", "m", "own", b"")
-    assert checks.summary_texts(sound) == [(node, "ü")]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +269,7 @@ def test_what_vectors_and_words_are_made_of(sound: Connection) -> None:
         ("vector = x'007c0000'", "is not of unit length"), ("vector = x'00bc0000'", None),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", ["turn", "fact", "node"])
+@pytest.mark.parametrize("kind", ["turn", "fact"])
 def test_a_vector_of_other_bytes_or_length_is_named(
     sound: Connection, kind: str, change: str, message: str | None
 ) -> None:
@@ -332,9 +283,9 @@ def test_a_vector_of_other_bytes_or_length_is_named(
 
 def test_vectors_of_half_a_number_are_wrong_even_when_all_are(sound: Connection) -> None:
     """A memory without any has no problem."""
-    for kind in ("turn", "fact", "node"):
+    for kind in ("turn", "fact"):
         sound.execute(f"UPDATE derived_{kind}_vector SET vector = x'000000'")
-    assert len(checks.vector_problems(sound)) == 6
-    for kind in ("turn", "fact", "node"):
+    assert len(checks.vector_problems(sound)) == 4
+    for kind in ("turn", "fact"):
         sound.execute(f"DELETE FROM derived_{kind}_vector")
     assert checks.vector_problems(sound) == []

@@ -115,7 +115,7 @@ def test_derived_tables_are_apart(db: Database) -> None:
             row[0]
             for row in tx.execute("SELECT name FROM sqlite_master WHERE name LIKE 'derived\\_%' ESCAPE '\\'")
         }
-    assert {"derived_summary", "derived_turn_vector", "derived_turn_words", "derived_fact_words"} <= names
+    assert {"derived_fact_vector", "derived_turn_vector", "derived_turn_words", "derived_fact_words"} <= names
 
 
 def test_ensuring_the_schema_again_does_nothing(db: Database, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Summaries, vectors, words and wordings: kept beside what they were made of, found by it, and gone when that is."""
+"""Vectors, words and wordings: kept beside what they were made of, found by it, and gone when that is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put_session, value
+from tests_long.stored import empty_memory, put_fact, put_session, value
 
-from memforest.store import derived
+from memforest.store import artifacts, derived
 from memforest.store import facts as word_digests
+from memforest.store.artifacts import Artifact
 from memforest.store.connections import Connection
-from memforest.store.derived import CHANGES_KEPT, NUMBER, MadeBy
+from memforest.store.derived import CHANGES_KEPT, NUMBER
 
-KINDS: tuple[Any, ...] = ("turn", "fact", "node")
+KINDS: tuple[Any, ...] = ("turn", "fact")
 WORDED: tuple[Any, ...] = ("turn", "fact")
 
 
@@ -33,64 +34,16 @@ def axes(found: dict[Any, NDArray[np.float32]]) -> dict[Any, int]:
     return {key: int(np.argmax(vector)) for key, vector in found.items()}
 
 
-def nodes(tx: Connection, n: int = 3) -> list[int]:
-    """Store a tree and return its inner nodes, the root last."""
-    plant(tx, [put_fact(tx, f"f{at}", said_ms=at) for at in range(3 * n)])
-    return [row[0] for row in tx.execute("SELECT id FROM node ORDER BY level, id")]
-
-
-def test_a_summary_comes_back_and_gives_way_to_the_next(tx: Connection) -> None:
-    """In every script, with who made it of what; nodes without one are left out."""
-    one, two, *_ = nodes(tx)
-    derived.put_summary(tx, one, "old", "m1", "own", b"1")
-    derived.put_summary(tx, two, "", "m2", "none", b"")
-    derived.put_summary(tx, one, "Zoë \U0001f98a\n" * 50, "m3", "mean", b"\x00\xff")
-    assert derived.summaries(tx, [two, one, 999]) == {one: "Zoë \U0001f98a\n" * 50, two: ""}
-    assert derived.summaries(tx, []) == {}
-    assert derived.summary_makers(tx) == {
-        one: MadeBy("m3", b"\x00\xff", "mean"),
-        two: MadeBy("m2", b"", "none"),
-    }
-    assert value(tx, "SELECT vector FROM derived_summary WHERE node = ?", one) == "mean"
-
-
-def test_a_text_is_kept_for_its_mean_until_there_is_a_vector(tx: Connection) -> None:
-    """Of all nodes or of some; a summary with a vector of its own, or none at all, is not among them."""
-    one, two, three, root = nodes(tx)
-    for node, vector in ((one, "mean"), (two, "own"), (three, "none"), (root, "mean")):
-        derived.put_summary(tx, node, f"text {node}", "m", vector, b"")  # type: ignore[arg-type]
-    assert derived.kept_texts(tx) == {one: f"text {one}", root: f"text {root}"}
-    assert derived.kept_texts(tx, [root, two]) == {root: f"text {root}"}
-    assert derived.kept_texts(tx, []) == {}
-    derived.put_vectors(tx, "node", [(root, b"d", unit(0))])
-    assert derived.kept_texts(tx) == {one: f"text {one}"}
-
-
-def test_what_a_dirty_node_says_is_dropped(tx: Connection) -> None:
-    """With its vector; summaries and vectors of clean ones stay as they are."""
-    ids = nodes(tx)
-    tx.execute("UPDATE node SET dirty = id IN (?, ?)", (ids[0], ids[-1]))
-    for node in ids:
-        derived.put_summary(tx, node, f"text {node}", "m", "own", b"x")
-        derived.put_vectors(tx, "node", [(node, b"d", unit(0))])
-    derived.put_vectors(tx, "turn", [(ids[0], b"d", unit(0))])
-    derived.drop_stale(tx)
-    assert derived.summaries(tx, ids) == {node: f"text {node}" for node in ids[1:-1]}
-    assert list(derived.summary_makers(tx).values()) == [MadeBy("m", b"x", "own")] * (len(ids) - 2)
-    assert set(derived.vectors_of_items(tx, "node", ids)) == set(ids[1:-1])
-    assert list(derived.vectors_of_items(tx, "turn", ids)) == [ids[0]]
-
-
-def test_summaries_of_some_nodes_are_dropped(tx: Connection) -> None:
-    """Dirty or not, with their vectors; those of others stay."""
-    one, two, *_ = nodes(tx)
-    for node in (one, two):
-        derived.put_summary(tx, node, "text", "m", "own", None)
-        derived.put_vectors(tx, "node", [(node, b"d", unit(0))])
-    derived.drop_summaries(tx, [one])
-    assert derived.summary_makers(tx) == {two: MadeBy("m", None, "own")}
-    assert derived.summary_makers(tx, [one]) == {}
-    assert set(derived.vectors_of_items(tx, "node", [one, two])) == {two}
+def test_vectors_are_read_with_the_means_that_stand_for_some(tx: Connection) -> None:
+    """Many come in blocks; of what has none, or gets none, nothing is told."""
+    many = [Artifact(n.to_bytes(16, "big"), "m", "x", ("own", "mean", "none")[n % 3]) for n in range(3000)]
+    artifacts.put(tx, "summary", many)
+    artifacts.put_vectors(tx, [(one.digest, unit(2)) for one in many[300:]])
+    read = list(artifacts.vector_blocks(tx, 4))
+    found = {key: (row.tolist(), bool(mean)) for keys, rows, means in read for key, row, mean in zip(keys, rows, means, strict=True)}  # fmt: skip
+    own = {one.digest: (unit(2).tolist(), False) for one in many[300:] if one.vector == "own"}
+    assert found == own | {one.digest: ([0.0] * 4, True) for one in many if one.vector == "mean"}
+    assert len(read) > 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,8 +73,8 @@ def test_a_text_that_has_a_vector_anywhere_has_it_everywhere(tx: Connection) -> 
     """Texts are asked for by digest, each once or more; one that nobody has is left out."""
     for axis, kind in enumerate(KINDS):
         derived.put_vectors(tx, kind, [(1, kind.encode(), unit(axis))])
-    wanted = [b"fact", b"turn", b"none", b"fact", b"node"]
-    assert axes(derived.vectors_by_digest(tx, wanted)) == {b"turn": 0, b"fact": 1, b"node": 2}
+    wanted = [b"fact", b"turn", b"none", b"fact"]
+    assert axes(derived.vectors_by_digest(tx, wanted)) == {b"turn": 0, b"fact": 1}
     assert derived.vectors_by_digest(tx, []) == {}
 
 
@@ -148,46 +101,15 @@ def test_many_vectors_come_in_several_blocks(tx: Connection) -> None:
     assert all(shape == (n, 4) and n for n, shape in sizes)
 
 
-def test_only_vectors_of_another_text_are_dropped(tx: Connection) -> None:
-    """Those with the digest that is given stay, and so do items that nobody asks about."""
-    derived.put_vectors(tx, "fact", [(item, bytes([item]), unit(0)) for item in range(4)])
-    derived.drop_other_vectors(tx, "fact", ((item, b"\x01") for item in (0, 1, 2)))
-    assert set(derived.vectors_of_items(tx, "fact", range(4))) == {1, 3}
-    derived.drop_vectors(tx, "fact", iter([3, 9]))
-    assert set(derived.vectors_of_items(tx, "fact", range(4))) == {1}
-
-
-def test_the_vectors_of_a_leaf_are_those_of_its_turns(tx: Connection) -> None:
-    """In the order of the session, of a chunk and of a run; none at all when one turn has none."""
-    _, turns = put_session(tx, texts=list("abcde"), chunk=3)
-    chunk = leaf(tx, 1, "chunk", chunk_of(tx, turns[0]))
-    run, single = leaf(tx, 1, "turn", turns[1], turns[3]), leaf(tx, 1, "turn", turns[4])
-    derived.put_vectors(tx, "turn", [(turn, b"d", unit(3 - n)) for n, turn in enumerate(turns[:4])])
-    found = {
-        one: [int(np.argmax(v)) for v in derived.vectors_of_leaf(tx, one)] for one in (chunk, run, single)
-    }
-    assert found == {chunk: [3, 2, 1], run: [2, 1, 0], single: []}
-    derived.put_vectors(tx, "turn", [(turns[4], b"d", unit(0))])
-    assert len(derived.vectors_of_leaf(tx, single)) == 1
-    derived.drop_vectors(tx, "turn", [turns[2]])
-    assert derived.vectors_of_leaf(tx, chunk) == derived.vectors_of_leaf(tx, run) == []
-    assert derived.vectors_of_leaf(tx, leaf(tx, 1, "fact", put_fact(tx))) == []
-
-
 def test_what_has_no_vector_yet_is_told_with_its_text(tx: Connection) -> None:
-    """By id: turns with who spoke, facts, and nodes whose summary is to be embedded."""
+    """By id: turns with who spoke, and facts."""
     _, turns = put_session(tx, texts=["a", "b", "c"])
-    ids = nodes(tx)
-    for node, vector in zip(ids, ("own", "mean", "none", "own"), strict=True):
-        derived.put_summary(tx, node, f"text {node}", "m", vector, b"")  # type: ignore[arg-type]
+    put_fact(tx)
     assert derived.missing_vectors(tx, "turn") == [
         (turn, "Ana", text) for turn, text in zip(turns, "abc", strict=True)
     ]
-    assert derived.missing_vectors(tx, "node") == [(node, "", f"text {node}") for node in (ids[0], ids[3])]
     derived.put_vectors(tx, "turn", [(turns[1], b"d", unit(0))])
-    derived.put_vectors(tx, "node", [(ids[0], b"d", unit(0))])
     assert [row[0] for row in derived.missing_vectors(tx, "turn")] == [turns[0], turns[2]]
-    assert [row[0] for row in derived.missing_vectors(tx, "node")] == [ids[3]]
     assert derived.missing_vectors(tx, "fact")[0] == (1, "", "Ana paints.")
 
 

@@ -17,7 +17,6 @@ from tests.table import each
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
-    IndexStateError,
     InputError,
     MemForestError,
     StoreClosedError,
@@ -124,7 +123,7 @@ def test_a_file_that_cannot_be_used_now_is_not_looked_into(error: Exception) -> 
     ("error", "expected"),
     [
         *((error, True) for error, kind, _ in MAPPED if kind is not StoreError and not isinstance(error, (OSError, sqlite3.ProgrammingError))),
-        (StoreLockedError("x"), True), (CorruptStoreError("x"), True), (StoreError("x"), False), (IndexStateError("x"), False),
+        (StoreLockedError("x"), True), (CorruptStoreError("x"), True), (StoreError("x"), False),
         (MemForestError("x"), False), (ValueError("x"), False), (sqlite3.OperationalError("no such table: ix_full"), False),
         (sqlite3.OperationalError('near "FULL": syntax error'), False),
         (sqlite3.OperationalError("table ix_locked has no column named busy"), False), (sqlite3.OperationalError("table ix_readonly already exists"), False), (sqlite3.OperationalError("something new"), False),

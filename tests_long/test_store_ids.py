@@ -20,7 +20,7 @@ from memforest import AsyncMemForest, MemForest
 from memforest.models import HashEmbedder
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
-TABLES = ("session", "turn", "chunk", "fact", "entity", "tree", "leaf")
+TABLES = ("session", "turn", "chunk", "fact", "entity")
 
 
 class Gated(HashEmbedder):

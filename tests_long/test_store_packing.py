@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,16 +11,13 @@ from tests.table import each
 
 from memforest.store.derived import (
     NUMBER,
-    pack_ids,
     pack_text,
     pack_vector,
-    unpack_ids,
     unpack_text,
     unpack_vectors,
 )
 from memforest.store.sessions import turn_digest
 
-IDS = st.lists(st.integers(0, 2**32 - 1), max_size=40)
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=64)
 VALUES = st.lists(st.none() | st.integers() | st.text(max_size=8), min_size=1, max_size=9)
 
@@ -30,28 +25,6 @@ VALUES = st.lists(st.none() | st.integers() | st.text(max_size=8), min_size=1, m
 def as_stored(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return vectors as they are read back."""
     return rows.astype(NUMBER).astype(np.float32)
-
-
-@given(IDS)
-def test_ids_come_back(ids: list[int]) -> None:
-    """In order, four bytes each, the least significant first."""
-    blob = pack_ids(ids)
-    assert unpack_ids(blob) == tuple(ids)
-    assert [int.from_bytes(blob[at : at + 4], "little") for at in range(0, len(blob), 4)] == ids
-
-
-@each("length", [1, 2, 3, 5, 7])
-def test_bytes_that_are_no_ids_are_refused(length: int) -> None:
-    """A list that was cut is not taken for a shorter one."""
-    with pytest.raises(ValueError, match=f"{length} bytes are no list"):
-        unpack_ids(bytes(length))
-
-
-@pytest.mark.parametrize("wrong", [-1, 2**32])
-def test_an_id_out_of_range_is_refused(wrong: int) -> None:
-    """It would come back as another one."""
-    with pytest.raises(struct.error):
-        pack_ids([wrong])
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""Indexes, settings, counters, what was spent and the two logs as rows: each verb writes into whose row it says, and no other."""
+"""Indexes, settings, counters, what was spent and the log as rows: each verb writes into whose row it says, and no other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from tests_long.stored import (
     add_relation,
     empty_memory,
     finish_chunk,
-    leaf,
-    plant,
     put_entities,
     put_entity,
     put_fact,
@@ -25,11 +23,12 @@ from tests_long.stored import (
 )
 
 from memforest.records import StepUsage
-from memforest.store import derived, indexes, meta, sessions
+from memforest.store import artifacts, derived, indexes, meta, sessions
+from memforest.store.artifacts import Artifact
 from memforest.store.connections import Connection, connect
 from memforest.store.indexes import IndexRow
 
-ONE, TWO = IndexRow("ix", '{"ü": 1}', 7, 2, "why"), IndexRow("other", "{}", 0, 0, None)
+ONE, TWO = IndexRow("ix", '{"ü": 1}'), IndexRow("other", "{}")
 
 
 @pytest.fixture
@@ -43,11 +42,7 @@ def both(tx: Connection) -> Connection:
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
-        (lambda tx: indexes.change(tx, "ix", "[]"), ONE._replace(settings="[]", reason=None)),
-        (lambda tx: indexes.move(tx, "ix", 9), ONE._replace(cursor=9, reason=None)),
-        (lambda tx: indexes.restart(tx, "ix", 5, "new"), ONE._replace(cursor=0, began=5, reason="new")),
-        (lambda tx: indexes.restart(tx, "ix", 5, None), ONE._replace(cursor=0, began=5, reason=None)),
-        (lambda tx: indexes.stop(tx, "ix", "ß"), ONE._replace(reason="ß")),
+        (lambda tx: indexes.change(tx, "ix", "[]"), ONE._replace(settings="[]")),
         (lambda tx: indexes.remove(tx, "ix"), None),
     ],
 )  # fmt: skip
@@ -58,48 +53,6 @@ def test_each_verb_writes_its_own_values_of_one_index(both: Connection, verb, ex
     assert indexes.find(both, "ix") == expected
     assert indexes.rows(both) == ([] if expected is None else [expected]) + [TWO]
     assert indexes.find(both, "IX") is None
-
-
-def test_of_two_that_place_the_same_notes_one_is_first(both: Connection) -> None:
-    """Who read from where the index does not stand any more moves nothing."""
-    assert indexes.move_from(both, "ix", 7, 12)
-    assert not indexes.move_from(both, "ix", 7, 13)
-    assert not indexes.move_from(both, "none", 0, 1)
-    assert indexes.rows(both) == [ONE._replace(cursor=12, reason=None), TWO]
-
-
-def test_an_index_is_rid_of_what_is_its_own_alone(both: Connection) -> None:
-    """Its tables, those first that point at others, and its keys of `meta`; not those of one whose name begins alike."""
-    for name in ("ix_ix_b", "ix_ix2_a", "ix_ix"):
-        both.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY) STRICT")
-    both.execute("CREATE TABLE ix_ix_a (b INTEGER REFERENCES ix_ix_b (id)) STRICT")
-    both.execute("CREATE VIRTUAL TABLE ix_ix_words USING fts5 (words)")
-    both.execute("CREATE INDEX ix_ix_by_b ON ix_ix_a (b)")
-    both.execute("INSERT INTO ix_ix_b VALUES (1)")
-    both.execute("INSERT INTO ix_ix_a VALUES (1)")
-    keys = ("ix_ix_k", "next:ix_ix_b", "ix_ix2_k", "next:ix_ix2", "Xix_ix_k")
-    for key in keys:
-        meta.put(both, key, "5")
-    assert indexes.own_tables(both, "ix") == ["ix_ix_words", "ix_ix_a", "ix_ix_b"]
-    assert set(indexes.own_tables(both)) == {"ix_ix_words", "ix_ix_a", "ix_ix_b", "ix_ix2_a", "ix_ix"}
-    indexes.empty_tables(both, "ix")
-    assert value(both, "SELECT (SELECT count(*) FROM ix_ix_a) + (SELECT count(*) FROM ix_ix_b)") == 0
-    assert [meta.get(both, key) for key in keys] == [None, "5", "5", "5", "5"]
-    meta.put(both, "ix_ix_k", "5")
-    indexes.drop_tables(both, "ix")
-    assert indexes.own_tables(both, "ix") == []
-    assert set(indexes.own_tables(both)) == {"ix_ix2_a", "ix_ix"}
-    assert [meta.get(both, key) for key in keys] == [None, None, "5", "5", "5"]
-
-
-def test_what_is_of_an_index_that_the_memory_does_not_have_is_a_stray(both: Connection) -> None:
-    """Trees or tables; those of its own indexes are none."""
-    plant(both, [])
-    both.execute("CREATE TABLE ix_ix_a (id INTEGER PRIMARY KEY) STRICT")
-    assert indexes.strays(both) == indexes.stray_tables(both) == set()
-    plant(both, [], owner="gone")
-    both.execute("CREATE TABLE ix_lost_a (id INTEGER PRIMARY KEY) STRICT")
-    assert (indexes.strays(both), indexes.stray_tables(both)) == ({"gone", "lost"}, {"lost"})
 
 
 def test_a_setting_is_what_was_put_last(tx: Connection) -> None:
@@ -162,13 +115,9 @@ def test_what_was_spent_is_summed_by_operation_and_step(
 
 
 def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
-    """Rows by table, entities by kind, trees by index, vectors by kind of item, and what made things."""
+    """Rows by table, entities by kind, vectors by kind of item, and what made things."""
     assert set(meta.count_rows(tx).values()) == {0}
-    assert (meta.vectors_by_kind(tx), meta.entities_by_kind(tx), meta.trees_by_index(tx)) == (
-        {},
-        {},
-        {},
-    )
+    assert (meta.vectors_by_kind(tx), meta.entities_by_kind(tx)) == ({}, {})
     row, turns = put_session(tx, texts=["a", "b", "c"], chunk=1)
     put_session(tx, "t")
     names = put_entity(tx, "ana", "Ana", "participant"), *put_entities(tx, "x", "y")
@@ -177,31 +126,31 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     for at, who in ((0, 1), (1, 1), (2, 1), (2, 2)):
         add_mention(tx, where[at], names[who], "other")
     add_relation(tx, where[2], names[1], "met", names[2])
-    for kind, scope in (("entity", 1), ("entity", 2), ("scene", 1)):
-        plant(tx, rows if scope == 2 else [], kind=kind, scope=scope)
-    leaf(tx, 1, "fact", 1)
     assert meta.count_rows(tx) == {
         "session": 2, "turn": 4, "chunk": 4, "fact": 5, "occurrence": 3, "entity": 3, "mention": 4, "state": 0,
-        "relation": 1, "tree": 3, "node": 3, "leaf": 6,
+        "relation": 1,
     }  # fmt: skip
     assert meta.entities_by_kind(tx) == {"participant": 1, "unknown": 2}
-    assert meta.trees_by_index(tx) == {"ix": {"entity": 2, "scene": 1}}
-    for kind, n in (("turn", 3), ("node", 1)):
-        derived.put_vectors(tx, kind, [(item, b"d", np.ones(2, dtype=np.float32)) for item in range(n)])  # type: ignore[arg-type]
+    one = np.ones(2, dtype=np.float32)
+    artifacts.put(
+        tx, "summary", [Artifact(bytes(16), "m 1", "x", "own"), Artifact(bytes(15) + b"1", "m 1", "x")]
+    )
+    artifacts.put(tx, "place", [Artifact(bytes(15) + b"2", "ix", "1")])
+    artifacts.put_vectors(tx, [(bytes(16), one)])
+    derived.put_vectors(tx, "turn", [(item, b"d", one) for item in range(3)])
     assert meta.vectors_by_kind(tx) == {"node": 1, "turn": 3}
     assert (sessions.waiting(tx), meta.count_failed_chunks(tx), meta.makers(tx)) == (
         2,
         0,
-        {"chunks": {}, "summaries": {}},
+        {"chunks": {}, "summaries": {"m 1": 2}},
     )
     sessions.set_status(tx, row, "ingested")
     for chunk, status, maker in zip(
         sessions.chunks(tx, row), ("extracted", "failed", "extracted"), "bab", strict=True
     ):
         finish_chunk(tx, chunk.row, status, maker=maker, reason="x")
-    derived.put_summary(tx, value(tx, "SELECT max(id) FROM node"), "x", "m 1", "none", b"")
     assert (sessions.waiting(tx), meta.count_failed_chunks(tx)) == (1, 1)
-    assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}
+    assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 2}}
 
 
 def test_the_most_named_come_first(tx: Connection) -> None:
@@ -238,79 +187,17 @@ def test_a_file_is_as_large_as_its_pages_and_its_log(tmp_path: Path) -> None:
         assert meta.free_share(tx)[0] == 0
 
 
-def test_a_read_of_the_feed_has_bounds_of_its_own(tx: Connection) -> None:
-    """After one number and up to another, that one included; noted twice, an item stands where it was noted last."""
-    tx.executemany(
-        "INSERT INTO feed (seq, kind, item) VALUES (?, ?, ?)",
-        [(2, 2, 5), (4, 2, 6), (5, 0, 1), (7, 2, 5), (9, 3, 8)],
-    )
-    assert indexes.read(tx, 0) == ({"turn": (1,), "fact": (6, 5), "entity": (8,)}, 9)
-    assert indexes.read(tx, 2, until=7) == ({"turn": (1,), "fact": (6, 5)}, 7)
-    assert indexes.read(tx, 2, until=6) == ({"turn": (1,), "fact": (6,)}, 6)
-    assert indexes.read(tx, 0, 2) == ({"fact": (5, 6)}, 4)
-    assert indexes.read(tx, 5, 2, until=7) == ({"fact": (5,)}, 7)
-    assert indexes.read(tx, 9, 3) == ({}, 9)
-    assert [indexes.waiting(tx, at) for at in (0, 2, 8, 9)] == [5, 4, 1, 0]
-
-
-@pytest.mark.parametrize(("until_next", "compacts"), [(0, True), (1, False)])
-def test_the_feed_is_compacted_when_its_number_has_come(
-    both: Connection, until_next: int, compacts: bool
-) -> None:
-    """Then a least of numbers passes, or a quarter of what is left; up to where notes may be missing is written down."""
-    indexes.move(both, "other", 5)
-    both.executemany(
-        "INSERT INTO feed (kind, item) VALUES (2, ?)", [(item,) for item in (1, 1, 2, 2, 3, 3, 4, 4)]
-    )
-    put_fact(both)  # the fact 1, number 9
-    meta.put(both, "feed_compact_next", str(indexes.feed_position(both) + until_next))
-    indexes.compact(both)
-    left = [row[0] for row in both.execute("SELECT seq FROM feed ORDER BY seq")]
-    assert left == ([6, 8, 9] if compacts else list(range(1, 10)))
-    assert indexes.compacted(both) == (5 if compacts else 0)
-    assert (meta.get(both, "feed_compact_next") == str(9 + indexes.COMPACTED)) is compacts
-
-
-def test_a_short_feed_is_left_as_it_is(tx: Connection) -> None:
-    """To look for what repeats would cost more than it gives."""
-    tx.executemany("INSERT INTO feed (kind, item) VALUES (2, ?)", [(1,), (2,), (1,)])
-    indexes.compact(tx)
-    assert (indexes.waiting(tx, 0), meta.get(tx, "feed_compact_next")) == (3, None)
-
-
-def test_the_mark_of_a_compaction_never_goes_back(both: Connection) -> None:
-    """An index that began anew stands before it, and has not to be told what went before."""
-    meta.put(both, "feed_compacted", "6")
-    meta.put(both, "feed_compact_next", "0")
-    indexes.compact(both)
-    assert indexes.compacted(both) == 6
-
-
-@pytest.mark.parametrize("damaged", ["soon", "-5", "", "1.5"])
-def test_a_damaged_number_of_the_compaction_is_read_as_none(tx: Connection, damaged: str) -> None:
-    """No write stops at it."""
-    for key in ("feed_compacted", "feed_compact_next"):
-        meta.put(tx, key, damaged)
-    assert indexes.compacted(tx) == 0
-    indexes.compact(tx)
-
-
-@pytest.mark.parametrize(("indexes_", "kept"), [(0, 10), (1, 10), (2, 20)])
-def test_the_change_log_keeps_so_many_numbers_for_each_index(
-    tx: Connection, indexes_: int, kept: int
-) -> None:
+def test_the_change_log_keeps_so_many_numbers(tx: Connection) -> None:
     """A reader within them is told all, one beyond is not served."""
-    for n in range(indexes_):
-        indexes.add(tx, TWO._replace(name=f"i{n}"))
     tx.executemany(
         "INSERT INTO change (seq, kind, item) VALUES (?, 'turn', ?)", [(n, n) for n in range(201, 231)]
     )
     meta.bump(tx, 10)
     assert meta.change_position(tx) == 230
-    found = meta.changes_since(tx, 230 - kept)
+    found = meta.changes_since(tx, 220)
     assert found is not None
-    assert found.turn == set(range(231 - kept, 231))
-    assert meta.changes_since(tx, 229 - kept) is None
+    assert found.turn == set(range(221, 231))
+    assert meta.changes_since(tx, 219) is None
 
 
 @pytest.mark.parametrize(

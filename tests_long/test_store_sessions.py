@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import chunk_of, empty_memory, finish_chunk, leaf, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, finish_chunk, put_fact, put_session, say, value
 
 from memforest.records import Turn
 from memforest.store import evidence, facts, sessions
@@ -243,8 +243,6 @@ def test_the_texts_behind_hits_come_by_row(tx: Connection) -> None:
         fact: (ODD, -3, 4, 9),
         bare: ("Ana paints.", None, None, 0),
     }
-    made = leaf(tx, 1, "fact", fact)
-    assert evidence.node_spans(tx, [made, 99]) == {made: (-3, 4)}
 
 
 def test_the_sources_of_a_fact_stand_in_the_order_in_which_they_were_said(tx: Connection) -> None:

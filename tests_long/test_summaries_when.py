@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import fast_config, file_of, make_sessions, rows, said
+from tests_long.worlds import fast_config, file_of, make_sessions, said, summaries, transaction
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.concurrency import Turns
@@ -23,11 +24,14 @@ from memforest.memory.memory import Memory
 from memforest.models.calls import Calls
 from memforest.ports import ChatReply, ChatRequest, Message
 from memforest.read.summaries import Behind
-from memforest.reading.extract_local import LocalExtractor
 from memforest.reading.summarise_local import LocalSummariser
-from memforest.records import Chunk, ChunkOutcome, SummaryRequest
-from memforest.store import trees as tree_rows
-from memforest.trees.refresh import Refresher
+from memforest.records import SummaryRequest
+from memforest.search.forest import INNER
+from memforest.search.snapshot import load_snapshot
+from memforest.store.connections import Tx
+from memforest.trees.attached import Attached
+from memforest.trees.memforest import MemForestIndex
+from memforest.trees.refresh import Refresher, missing_count
 
 QUESTIONS = ("Where does Ana live?", "What did Ana buy?", "When did Ben move?")
 
@@ -85,17 +89,14 @@ def fill(forest: MemForest, **how: Any) -> None:
 
 
 def dirty(folder: Path) -> int:
-    """Return how many nodes of the file are out of date."""
-    return int(rows(file_of(folder), "SELECT count(*) FROM node WHERE dirty")[0][0])
+    """Return how many summaries are missing."""
+    with transaction(file_of(folder)) as tx:
+        return missing_count(tx, load_snapshot(tx), Attached(Config()).of(tx))
 
 
-def summaries(folder: Path) -> list[Any]:
+def made(folder: Path) -> dict[str, Any]:
     """Return the summaries and vectors of all nodes."""
-    return rows(
-        file_of(folder),
-        """SELECT d.node, hex(d.text), d.maker, hex(d.inputs), hex(v.vector) FROM derived_summary d
-           LEFT JOIN derived_node_vector v ON v.item = d.node ORDER BY d.node""",
-    )
+    return summaries(file_of(folder))
 
 
 def test_a_write_makes_nothing_of_nodes(folder: Path) -> None:
@@ -103,9 +104,9 @@ def test_a_write_makes_nothing_of_nodes(folder: Path) -> None:
     with MemForest(folder, fast_config()) as forest:
         done = forest.ingest_session("u", "s", said(*many(9, "tent")))
         assert set(done.usage.embeds) == {"turn", "fact"}
-        assert (done.nodes_refreshed, done.nodes_dirty) == (0, dirty(folder))
+        assert (done.nodes_refreshed, done.nodes_dirty) == (0, 0)
         assert dirty(folder) > 0
-        assert summaries(folder) == []
+        assert made(folder) == {}
         assert forest.user("u").verify().ok
 
 
@@ -114,7 +115,7 @@ def test_answers_are_the_same_with_and_without_summaries(folder: Path) -> None:
     with MemForest(folder, fast_config()) as forest:
         fill(forest)
         before = [(forest.query("u", one).evidence, forest.ask("u", one).answer) for one in QUESTIONS]
-        assert summaries(folder) == []
+        assert made(folder) == {}
         assert forest.flush("u").nodes_refreshed > 0
         assert [(forest.query("u", one).evidence, forest.ask("u", one).answer) for one in QUESTIONS] == before
 
@@ -138,7 +139,7 @@ def test_reading_makes_what_it_reads(folder: Path, read: Any) -> None:
         found = read(forest.user("u"))
         assert getattr(found, "evidence", found) == getattr(expected, "evidence", expected)
     assert dirty(folder / "lazy") == 0
-    assert summaries(folder / "lazy") == summaries(folder / "eager")
+    assert made(folder / "lazy") == made(folder / "eager")
 
 
 def test_a_view_makes_the_nodes_that_it_shows_and_no_others(folder: Path) -> None:
@@ -149,12 +150,7 @@ def test_a_view_makes_the_nodes_that_it_shows_and_no_others(folder: Path) -> Non
         [view] = forest.user("u").tree(name, depth=0)
         assert view.summary
         assert not view.dirty
-        made = rows(
-            file_of(folder),
-            """SELECT DISTINCT t.kind, s.session_id FROM derived_summary d JOIN node n ON n.id = d.node
-               JOIN tree t ON t.id = n.tree LEFT JOIN session s ON s.id = t.scope""",
-        )
-        assert made == [("session", name)]
+        assert {key.split(" [")[0] for key in made(folder)} == {f"memforest/session {name}"}
 
 
 def test_a_memory_without_an_embedder_gets_no_vectors_by_being_read(folder: Path) -> None:
@@ -176,31 +172,30 @@ def test_what_was_replaced_is_in_no_summary(folder: Path) -> None:
         assert any("zeppelin" in one.summary for one in forest.user("u").tree("Ana"))
         forest.ingest_session("u", "s", said(*many(9, "canoe")), replace=True)
     assert b"zeppelin" not in file_of(folder).read_bytes()
-    texts = rows(file_of(folder), "SELECT node FROM derived_summary")
-    clean = rows(file_of(folder), "SELECT id FROM node WHERE NOT dirty")
-    assert set(texts) <= set(clean)
+    assert 0 < sum("tent" in text for text, _ in made(folder).values()) == len(made(folder))
 
 
-def test_ensure_fresh_makes_a_node_with_what_is_dirty_beneath_it(folder: Path) -> None:
-    """Exactly the nodes of that subtree; a second call makes none; the rest stays dirty."""
+def test_what_is_chosen_is_made_with_what_is_missing_beneath_it(folder: Path) -> None:
+    """Exactly the nodes of that subtree; a second time none is; the rest stays missing."""
+    index = MemForestIndex()
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s", said(*many(40, "tent")))
-
-    async def run(memory: Memory) -> None:
-        with memory.db.read() as tx:
-            nodes = tree_rows.nodes_with_ids(tx, list(tree_rows.dirty_children(tx)))
-        top = next(node for node in nodes.values() if node.level == 2)
-        describe = memory._summaries.describe
-        refresher = Refresher(memory.db, describe, LocalSummariser(), None)
-        done = await refresher.ensure_fresh([top.id])
-        assert (done.nodes, done.left) == (1 + len(top.children), 0)
-        with memory.db.read() as tx:
-            assert set(nodes) - set(tree_rows.dirty_children(tx)) == {top.id, *top.children}
-        assert (await refresher.ensure_fresh([top.id, 10**6])).nodes == 0
-
-    with MemForest(folder, fast_config()) as forest:
         forest.load("u")
-        asyncio.run(run(forest._async._pool._open["u"]))
+        memory: Memory = forest._async._pool._open["u"]
+        before, wanted = dirty(folder), list[int]()
+
+        def choose(tx: Tx, snapshot: Any) -> dict[str, list[int]]:
+            trees = index.grow(tx, snapshot, None)
+            inner = (trees.kind == INNER) & (trees.level == 2)
+            top = max(np.flatnonzero(inner).tolist(), key=lambda row: len(trees.children[row]))
+            wanted[:] = [top, *trees.children[top]]
+            return {index.name: [top]}
+
+        refresher = Refresher(memory.db, memory._cache, lambda tx: [index], LocalSummariser(), None, 60)
+        done = asyncio.run(refresher.make(choose))
+        assert done.nodes == len(wanted) > 2
+        assert dirty(folder) == before - done.nodes
+        assert asyncio.run(refresher.make(choose)).nodes == 0
 
 
 def test_a_node_waits_for_its_own_children_only(folder: Path) -> None:
@@ -231,29 +226,14 @@ def test_a_node_waits_for_its_own_children_only(folder: Path) -> None:
         assert forest.user("u").verify().ok
 
 
-def test_path_makes_what_is_above_a_write_and_leaves_the_rest(folder: Path) -> None:
-    """What an earlier write left stays left; the trees of this one are up to date when it returns."""
+def test_path_makes_what_is_missing_with_the_write(folder: Path) -> None:
+    """What an earlier write left too, and the trees of which an overwritten session took something."""
     with MemForest(folder, fast_config(refresh="path")) as forest:
         forest.ingest_session("u", "s1", said(*many(9, "tent"), speaker="Ben"), refresh=False)
-        done = forest.ingest_session("u", "s2", said(*many(9, "car"), day=3))
+        assert dirty(folder) > 0
+        done = forest.ingest_session("u", "s2", said(*many(9, "car"), "Ben bought a red kite.", day=3))
         assert done.nodes_refreshed > 0
-        left = rows(
-            file_of(folder),
-            """SELECT DISTINCT coalesce(s.session_id, e.label) FROM node n JOIN tree t ON t.id = n.tree
-               LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
-               LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope WHERE n.dirty AND t.kind != 'scene'""",
-        )
-        assert ("s1",) in left
-        assert {("s2",), ("Ana",)}.isdisjoint(left)
-
-
-def test_path_makes_what_is_above_something_that_goes(folder: Path) -> None:
-    """A session that is overwritten leaves trees that the new one is not in; they are up to date all the same."""
-    with MemForest(folder, fast_config(refresh="path")) as forest:
-        forest.ingest_session("u", "s1", said(*many(9, "tent"), speaker="Ben"))
-        forest.ingest_session(
-            "u", "s2", said(*many(9, "car"), "Ben bought a red kite.", speaker="Ana", day=3)
-        )
+        assert dirty(folder) == 0
         forest.ingest_session("u", "s2", said(*many(2, "boat"), speaker="Cleo", day=3), replace=True)
         assert dirty(folder) == 0
 
@@ -284,62 +264,20 @@ def test_ingest_returns_before_its_summaries_are_made(folder: Path) -> None:
             done = await forest.ingest_session("u", "s", said(*many(9, "tent")))
             assert done.facts_inserted == 9
             assert (done.nodes_refreshed, "summarise" in done.usage.steps) == (0, False)
-            assert done.nodes_dirty > 0
+            assert done.nodes_dirty == 0
             await asyncio.wait_for(model.begun.wait(), 20)  # type: ignore[union-attr]
             assert (await forest.query("u", "What did Ana buy?")).evidence
             more = await forest.ingest_session("u", "s2", said(*many(9, "car"), day=2))
             model.go_on.set()  # type: ignore[union-attr]
             did = await forest.flush("u")
             assert did.nodes_dirty == 0
-            assert did.nodes_refreshed >= more.nodes_dirty > done.nodes_dirty
+            assert did.nodes_refreshed > 0 == more.nodes_refreshed
             spent = (await forest.user("u").stats()).spent
             assert set(spent) == {"refresh"}
             assert spent["refresh"]["summarise"].calls == did.usage.steps["summarise"].calls
             assert (await forest.flush("u")).nodes_refreshed == 0
 
     asyncio.run(run())
-
-
-class Held(LocalExtractor):
-    """The local extractor; the second session waits until it may go on."""
-
-    go_on: asyncio.Event
-
-    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
-        """Extract when it may."""
-        if chunks[0].session_id == "s2":
-            await asyncio.wait_for(self.go_on.wait(), 20)
-        return await super().extract(chunks)
-
-
-def test_a_session_is_summarised_while_the_next_one_is_extracted(folder: Path) -> None:
-    """Its tree alone: what the next session may change waits until no write is under way; each node is made once."""
-    early: list[SummaryRequest] = []
-
-    class Telling(Paid):
-        go_on: asyncio.Event
-
-        async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
-            made = await super().summarise(requests)
-            if requests[0].kind == "session" and requests[0].root and not self.go_on.is_set():
-                early.extend(self.asked)
-                self.go_on.set()
-            return made
-
-    async def run() -> None:
-        telling, held = Telling(), Held()
-        telling.go_on = held.go_on = asyncio.Event()
-        async with AsyncMemForest(folder, fast_config(summariser=telling, extractor=held)) as forest:
-            first = forest.ingest_session("u", "s1", said(*many(40, "tent")))
-            await asyncio.gather(first, forest.ingest_session("u", "s2", said(*many(40, "car"), day=2)))
-            did = await forest.flush("u")
-        assert {(one.kind, one.label) for one in early} == {("session", "s1")}
-        assert did.nodes_dirty == 0
-        assert did.nodes_refreshed == len(telling.asked) > len(early)
-
-    asyncio.run(run())
-    with MemForest(folder, fast_config()) as forest:
-        assert forest.user("u").verify().ok
 
 
 def test_a_session_s_tree_holds_up_no_other_behind_a_write(folder: Path) -> None:
@@ -366,14 +304,6 @@ def test_a_session_s_tree_holds_up_no_other_behind_a_write(folder: Path) -> None
         assert did.nodes_refreshed == len(slow.asked)
 
     asyncio.run(run())
-
-
-def test_what_is_bounded_is_not_begun_early(folder: Path) -> None:
-    """Two refreshes would have one bound: a write with a budget has all of its summaries made when it is quiet."""
-    with MemForest(folder, fast_config(summariser=Paid())) as forest:
-        forest.ingest_session("u", "s", said(*many(9, "tent")), budget=Budget(max_calls=1))
-        assert not forest._async._pool._open["u"]._summaries._early.at_work
-        assert forest.flush("u", budget=Budget(max_calls=0)).usage.steps["summarise"].calls == 1
 
 
 def test_what_fails_behind_a_write_is_told_once(folder: Path) -> None:

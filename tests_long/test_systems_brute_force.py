@@ -32,6 +32,7 @@ from memforest.search.filters import (
 from memforest.search.scores import Scores
 from memforest.trees.browse import nearness_to
 from memforest.trees.index import allowed_nodes, leaf_of_turn, turns_beneath
+from memforest.trees.memforest_grow import FAMILIES, MemForestSettings
 from memforest.trees.memforest_recall import (
     browse,
     fact_blocks,
@@ -43,7 +44,6 @@ from memforest.trees.memforest_recall import (
     session_blocks,
     session_levels,
 )
-from memforest.trees.memforest_rows import FAMILIES, MemForestSettings
 
 days = st.one_of(st.none(), st.integers(-1, 11))
 windows = st.one_of(
@@ -228,7 +228,7 @@ def base_of(it: World, seed: int) -> Base:
 
 def near_summary(it: World, node: int, axis: int = 0) -> float:
     """Return how near the vector of a node's summary is to an axis."""
-    return float(planted(it.snapshot).vectors.cosines(AXES[axis])[it.forest.embedded.tolist().index(node)])
+    return float(planted(it.snapshot).vectors.cosines(AXES[axis])[it.forest.told.tolist().index(node)])
 
 
 def near_leaf(it: World, base: Base, leaf: int, *, by_facts: bool) -> float:

@@ -13,8 +13,8 @@ from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted
 
 from memforest.search.context_scores import Base, base_scores
 from memforest.search.snapshot import Snapshot
+from memforest.trees.memforest_grow import MemForestSettings
 from memforest.trees.memforest_recall import browse, leaf_similarity, recall
-from memforest.trees.memforest_rows import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 

@@ -59,7 +59,7 @@ def test_a_node_is_as_relevant_as_its_vector_is_near(it: World) -> None:
     found, vectors = planted(it.snapshot), it.snapshot.turns.vectors.rows
     for node, value in enumerate(along(it, 0)):
         if it.children(node):
-            mean = found.vectors.rows[it.forest.embedded.tolist().index(node)]
+            mean = found.vectors.rows[it.forest.told.tolist().index(node)]
         elif it.is_fact(node):
             mean = it.snapshot.facts.vectors.rows[it.forest.item[node]]
         else:

@@ -1,160 +1,203 @@
-"""Scenes of a stored memory: one tree each, nobody left out, canonical when derived, and no model asked."""
+"""Scenes of a memory: every fact in one or two, the same whatever came when, small enough, and no model asked."""
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import sqlite3
 import sys
-import tempfile
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted, searching
-from tests_long.worlds import (
-    differences,
-    dump,
-    fast_config,
-    fast_folder,
-    file_of,
-    make_sessions,
-    rows,
-)
+from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions, summaries
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
 from memforest.search.cache import forest_of
 from memforest.search.context_scores import base_scores
-from memforest.search.snapshot import load_snapshot
+from memforest.search.snapshot import Facts, load_snapshot
+from memforest.search.vectors import VectorTable
 from memforest.store.database import Database
 from memforest.store.directory import file_name
+from memforest.trees import memforest_grow
+from memforest.trees.memforest import MemForestIndex
+from memforest.trees.memforest_grow import MAX_SIZE, Scenes, SceneThresholds, derive
 from memforest.trees.memforest_recall import fact_blocks, recall, similarity_of_scenes
-from memforest.trees.scenes import YOUNG
+
+RULES = SceneThresholds(join=0.3, second=0.6, time=0.1)
+DAY = 86_400_000
 
 
-@lru_cache(maxsize=2)
-def ingested(backwards: bool) -> Path:
-    """Return the directory of a memory, made once, with more facts than a young one; not to be written to."""
-    kept = tempfile.TemporaryDirectory(dir=fast_folder())
-    atexit.register(kept.cleanup)
-    sessions = make_sessions(1, sessions=16, most_turns=12)
-    with MemForest(kept.name, fast_config()) as forest:
-        for session_id, turns in sessions[::-1] if backwards else sessions:
-            forest.ingest_session("u", session_id, turns)
-        assert forest.user("u").stats().facts > YOUNG
-    return Path(kept.name)
+def facts_of(vectors: NDArray[np.float32], start: Sequence[int], keys: Sequence[int]) -> Facts:
+    """Return facts with these unit vectors, times and numbers."""
+    rows = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    blank = hand_made([Said("Ana", 1)], [Fact((0,)) for _ in start]).facts
+    at = np.array(start, dtype=np.int64)
+    return replace(
+        blank,
+        vectors=VectorTable.of(rows.astype(np.float32)),
+        start_ms=at,
+        said_ms=at,
+        key=np.array(keys, dtype=np.int64),
+    )
 
 
-def grown(folder: Path, *, backwards: bool = False) -> MemForest:
-    """Return a forest whose user ``u`` has more facts than a young memory."""
-    shutil.copytree(ingested(backwards), folder, dirs_exist_ok=True)
-    return MemForest(folder, fast_config())
+def made(seed: int, count: int, topics: int = 6) -> tuple[NDArray[np.float32], list[int], list[int]]:
+    """Return random facts of some topics that come up and fade."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(topics, 16))
+    of = np.sort(rng.integers(0, topics, count))
+    vectors = rng.normal(size=16) + centres[of] + 0.4 * rng.normal(size=(count, 16))
+    return (
+        vectors.astype(np.float32),
+        [int(at) * DAY for at in range(count)],
+        rng.permutation(10**6)[:count].tolist(),
+    )
 
 
-def broken(folder: Path, sql: str) -> list[str]:
-    """Change a closed memory's file behind its back, and return what `verify` says about scenes."""
-    with sqlite3.connect(file_of(folder)) as conn:
-        conn.execute("PRAGMA foreign_keys=ON")
-        conn.execute(sql)
-    conn.close()
-    with MemForest(folder, fast_config()) as forest:
-        return [one.message for one in forest.user("u").verify().problems if one.part == "scene"]
+def members(found: Scenes, keys: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Return each scene's pivot and facts, by their numbers."""
+    return sorted(
+        (keys[pivot], sorted(keys[row] for row in found.facts[found.scene == scene].tolist()))
+        for scene, pivot in enumerate(found.pivots.tolist())
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scenes_follow_from_the_facts_alone(seed: int) -> None:
+    """In any order of rows the same; each fact with a vector has one main scene, at most one more, and a pivot its own."""
+    vectors, start, keys = made(seed, 300)
+    vectors[::17] = 0  # nothing is known of these
+    found = derive(facts_of(vectors, start, keys), RULES, np.arange(300))
+    order = np.random.default_rng(seed).permutation(300)
+    places = np.argsort(np.argsort([start[row] for row in order]))
+    turned = derive(
+        facts_of(vectors[order], [start[r] for r in order], [keys[r] for r in order]), RULES, places
+    )
+    assert members(found, keys) == members(turned, [keys[row] for row in order])
+    known = np.flatnonzero(vectors.any(axis=1)).tolist()
+    assert sorted(found.facts[found.main].tolist()) == known
+    assert max(Counter(found.facts.tolist()).values()) <= 2
+    assert len(set(zip(found.facts.tolist(), found.scene.tolist(), strict=True))) == len(found.facts)
+    main = dict(zip(found.facts[found.main].tolist(), found.scene[found.main].tolist(), strict=True))
+    assert [main[pivot] for pivot in found.pivots.tolist()] == list(range(len(found.pivots)))
+    assert len(found.pivots) > 1
+    assert [start[pivot] for pivot in found.pivots.tolist()] == sorted(
+        start[p] for p in found.pivots.tolist()
+    )
+
+
+def test_a_fact_more_moves_few_others() -> None:
+    """Of many, on average; one that is like nothing gets a scene of its own."""
+    vectors, start, keys = made(3, 400, topics=30)
+    found = derive(facts_of(vectors[:-1], start[:-1], keys[:-1]), RULES, np.arange(399))
+    later = derive(facts_of(vectors, start, keys), RULES, np.arange(400))
+    before, after = (
+        {row: pivot for pivot, own in members(one, keys) for row in own} for one in (found, later)
+    )
+    assert sum(before[row] != after[row] for row in before) < 40
+    alone = np.vstack([vectors[:-1], -50 * vectors[:-1].mean(axis=0)])
+    odd = derive(facts_of(alone, start, keys), RULES, np.arange(400))
+    assert [own for _, own in members(odd, keys) if keys[-1] in own] == [[keys[-1]]]
+
+
+def test_likeness_joins_and_time_decides_between_like_scenes() -> None:
+    """Above 1 nothing joins, at -1 everything does; of two scenes that are as like, the nearer one in time is joined."""
+    vectors, start, keys = made(1, 60)
+    facts = facts_of(vectors, start, keys)
+    assert len(derive(facts, SceneThresholds(2.0, 2.0, 0.0), np.arange(60)).pivots) == 60
+    assert len(derive(facts, SceneThresholds(-1.0, 2.0, 0.0), np.arange(60)).pivots) == 1
+    middle = np.array([[1, 0], [0, 1], [0.5**0.5, 0.5**0.5]], dtype=np.float32)
+    for near in (0, 1):
+        at = np.array([0, 400 * DAY, 400 * DAY * near + DAY])
+        best, second, also = memforest_grow._joined(
+            middle, np.array([0, 1]), at, at + 1, SceneThresholds(0.5, 0.7, 0.1)
+        )
+        assert (best.tolist(), second[2], also.tolist()) == ([0, 1, near], 1 - near, [False, False, True])
+
+
+def test_large_scenes_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until they are small enough; there are never more than may be."""
+    vectors, start, keys = made(2, 600, topics=2)
+    sizes = np.bincount(derive(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
+    assert np.median(sizes) <= MAX_SIZE
+    monkeypatch.setattr(memforest_grow, "ROUNDS", 0)
+    plain = np.bincount(derive(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
+    assert plain.max() > sizes.max()
+    monkeypatch.setattr(memforest_grow, "MAX_SCENES", 5)
+    monkeypatch.setattr(memforest_grow, "ROUNDS", 4)
+    few = derive(facts_of(vectors, start, keys), SceneThresholds(2.0, 2.0, 0.0), np.arange(600))
+    assert (len(few.pivots), len(set(few.facts.tolist()))) == (5, 600)
+
+
+def grown(folder: Path, sessions: Any = None) -> MemForest:
+    """Return a forest whose user ``u`` has many facts."""
+    forest = MemForest(folder, fast_config())
+    for session_id, turns in make_sessions(1, sessions=12, most_turns=10) if sessions is None else sessions:
+        forest.ingest_session("u", session_id, turns)
+    forest.flush("u")
+    return forest
 
 
 def test_every_fact_has_a_scene_and_every_scene_a_tree(folder: Path) -> None:
-    """Counts agree in what `stats` tells, while the memory is young and after."""
+    """Counts agree in what `stats` tells, after every session, a replacement and a deletion."""
     with MemForest(folder, fast_config()) as forest:
         user = forest.user("u")
-        for session_id, turns in make_sessions(2, sessions=16, most_turns=12):
-            forest.ingest_session("u", session_id, turns)
+
+        def check() -> None:
             found = user.stats()
             assert found.indexes["memforest"]["facts_in_no_scene"] == 0
             assert found.indexes["memforest"]["facts_in_scenes"] == found.facts
             assert found.indexes["memforest"]["scenes"] == found.trees["memforest"].get("scene", 0)
-        assert found.facts > YOUNG
-        assert found.notes == ()
-        report = user.verify()
-        assert report.problems == ()
+            assert user.verify().problems == ()
+
+        for session_id, turns in make_sessions(2, sessions=8, most_turns=12):
+            forest.ingest_session("u", session_id, turns)
+            check()
+        forest.ingest_session("u", "s1", make_sessions(3)[0][1], replace=True)
+        check()
+        user.delete(session_id="s2")
+        check()
+        assert user.stats().notes == ()
 
 
 def test_scenes_ask_no_model_for_a_vector(folder: Path) -> None:
-    """No summary of a scene's node is embedded, neither when it is made nor when vectors are filled in."""
-    with grown(folder) as forest:
-        forest.resume()
-        count = "SELECT count(*) FROM derived_{} d JOIN node n ON n.id = d.{} JOIN tree t ON t.id = n.tree WHERE t.kind = 'scene'"
-        (summaries,) = rows(file_of(folder), count.format("summary", "node"))
-        (vectors,) = rows(file_of(folder), count.format("node_vector", "item"))
-        assert summaries[0] > 0
-        assert vectors == (0,)
+    """Their nodes have summaries, and none of these is embedded."""
+    with grown(folder):
+        made = {
+            name: vector
+            for name, (_, vector) in summaries(file_of(folder)).items()
+            if name.startswith("memforest/scene")
+        }
+        assert made
+        assert set(made.values()) == {None}
 
 
-def test_the_derived_scenes_do_not_depend_on_the_order_of_sessions(folder: Path) -> None:
-    """Two memories that came to the same sessions in opposite orders have equal scenes after a rebuild."""
-    for name, backwards in (("a", False), ("b", True)):
-        with grown(folder / name, backwards=backwards) as forest:
-            forest.user("u").rebuild(scopes=True)
-            assert forest.user("u").verify().ok
-            assert forest.user("u").stats().dirty_nodes == 0
-    assert differences(dump(file_of(folder / "a")), dump(file_of(folder / "b"))) == {}
-
-
-def test_a_rebuild_of_what_is_canonical_changes_nothing(folder: Path) -> None:
-    """Rebuilding twice moves no fact, and embeds no turn and no fact again."""
-    with grown(folder) as forest:
-        forest.rebuild("u", scopes=True)
-        before = dump(file_of(folder))
-        usage = forest.user("u").rebuild(scopes=True)
-        assert usage.embeds.keys() <= {"node"}
-    assert differences(before, dump(file_of(folder))) == {}
-
-
-def test_a_rebuild_makes_lost_summaries_and_words_again(folder: Path) -> None:
-    """What is derived can be lost; scenes stay as they are without `scopes`."""
-    with grown(folder) as forest:
-        forest.user("u").rebuild()  # once, as rebuilt texts may differ from those of earlier nodes in nothing
-    before = dump(file_of(folder))
-    with sqlite3.connect(file_of(folder)) as conn:
-        conn.execute("DELETE FROM derived_summary")
-        conn.execute("DELETE FROM derived_fact_words")
-        conn.execute("DELETE FROM derived_node_vector")
-    conn.close()
-    with MemForest(folder, fast_config()) as forest:
-        forest.user("u").rebuild()
-        assert forest.user("u").verify().ok
-        (left,) = rows(file_of(folder), "SELECT count(*) FROM node WHERE dirty AND level > 0")
-        assert left == (0,)
-    assert differences(before, dump(file_of(folder))) == {}
-
-
-def test_a_replaced_session_leaves_its_scenes(folder: Path) -> None:
-    """Facts that go are taken out of members, trees and centroids."""
-    with grown(folder) as forest:
-        before = forest.user("u").stats().indexes["memforest"]["facts_in_scenes"]
-        for number in range(5):
-            turn = {"speaker": "Ana", "content": "I bought a boat.", "timestamp": f"2024-01-0{number + 1}"}
-            forest.ingest_session("u", f"s{number}", [turn], replace=True)
-        assert forest.user("u").stats().indexes["memforest"]["facts_in_scenes"] < before
-        assert forest.user("u").verify().ok
-
-
-def test_a_young_memory_derives_its_scenes_anew_when_something_goes(folder: Path) -> None:
-    """What a deletion leaves has the scenes that a rebuild gives it."""
-    with MemForest(folder, fast_config()) as forest:
-        user = forest.user("u")
-        for session_id, turns in make_sessions(6, sessions=5, most_turns=12):
+def test_scenes_do_not_depend_on_what_came_when(folder: Path) -> None:
+    """Backwards, with something between that was deleted again, or made anew: the same trees and summaries."""
+    sessions = make_sessions(1, sessions=12, most_turns=10)
+    grown(folder / "a").close()
+    with grown(folder / "b", sessions[:6:-1]) as forest:
+        forest.ingest_session("u", "gone", make_sessions(9, sessions=1)[0][1])
+        for session_id, turns in sessions[:7]:
             forest.ingest_session("u", session_id, turns)
-        for one in [view.session_id for view in user.sessions()][:3]:
-            assert 0 < user.stats().facts <= YOUNG
-            user.delete(session_id=one)
-            forest.flush()
-            before = dump(file_of(folder))
-            user.rebuild(scopes=True)
-            assert differences(before, dump(file_of(folder))) == {}
+        forest.user("u").delete(session_id="gone")
+        forest.flush("u")
+    parts = [
+        {"trees": dump(path)["trees"], "summaries": summaries(path)}
+        for path in map(file_of, (folder / "a", folder / "b"))
+    ]
+    assert differences(parts[0], parts[1]) == {}
+    with MemForest(folder / "a", fast_config()) as forest:
+        assert forest.user("u").rebuild().embeds == {}
+    assert dump(file_of(folder / "a"))["trees"] == parts[0]["trees"]
 
 
 def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) -> None:
@@ -173,34 +216,6 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
         found = forest.user("u").stats()
         assert found.indexes["memforest"]["facts_in_scenes"] == found.facts > 0
         assert forest.user("u").verify().ok
-
-
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        (
-            "UPDATE ix_memforest_scene SET size = size + 1 WHERE id = (SELECT min(id) FROM ix_memforest_scene)",
-            "size",
-        ),
-        ("UPDATE ix_memforest_scene SET model = 'other'", "other"),
-        ("UPDATE ix_memforest_scene_member SET main = 0", "main scenes"),
-        (
-            "DELETE FROM ix_memforest_scene_member WHERE fact = (SELECT min(fact) FROM ix_memforest_scene_member)",
-            "is in no scene",
-        ),
-        ("DELETE FROM tree WHERE kind = 'scene'", "has no tree"),
-        (
-            "UPDATE ix_memforest_scene SET centroid = (SELECT s.centroid FROM ix_memforest_scene s WHERE s.id != ix_memforest_scene.id ORDER BY s.id)",
-            "centroid",
-        ),
-        ("UPDATE tree SET scope = scope + 1000 WHERE kind = 'scene'", "which is none"),
-    ],
-)
-def test_verify_finds_damage(folder: Path, sql: str, said: str) -> None:
-    """Each way in which scenes, members, trees and centroids can disagree is reported."""
-    grown(folder).close()
-    assert broken(folder, "SELECT 1") == []
-    assert any(said in message for message in broken(folder, sql))
 
 
 def test_scenes_are_found_by_number(folder: Path) -> None:
@@ -226,7 +241,7 @@ def test_nodes_of_scenes_are_as_near_as_the_facts_below_them_are_on_average(fold
     try:
         with db.read() as tx:
             snapshot = load_snapshot(tx)
-            forest = forest_of(tx, snapshot, "memforest")
+            forest = forest_of(tx, snapshot, MemForestIndex())
     finally:
         db.close()
     fact = np.random.default_rng(7).random(len(snapshot.facts.ids))

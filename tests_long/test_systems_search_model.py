@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.hand_made import DAY, OFF, Fact, Said, hand_made, searching, state
+from tests_long.hand_made import DAY, OFF, Fact, Said, hand_made, planted, searching, state
 from tests_long.small_worlds import AXES, FEW, World, worlds
 
 from memforest.config import Ranking
@@ -34,10 +34,11 @@ from memforest.search.scores import standardise
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database, ensure_schema
+from memforest.trees import memforest
 from memforest.trees.flat import FactsIndex, FlatIndex
 from memforest.trees.index import Index
 from memforest.trees.memforest import MemForestIndex
-from memforest.trees.memforest_rows import MemForestSettings
+from memforest.trees.memforest_grow import MemForestSettings
 
 EVERYTHING = (FlatIndex(), MemForestIndex())
 REACHED = MemForestIndex(
@@ -48,10 +49,12 @@ of_turns = st.sampled_from(EVERYTHING)
 
 @pytest.fixture(scope="module")
 def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
-    """A read transaction on an empty memory: no words are stored, so that vectors decide."""
+    """A read transaction on an empty memory: no words are stored, so that vectors decide, and trees are those made by hand."""
     db = Database(tmp_path_factory.mktemp("search") / "m.db")
     ensure_schema(db)
-    with db.read() as opened:
+    with pytest.MonkeyPatch.context() as patch, db.read() as opened:
+        patch.setattr(memforest, "forest_of", lambda tx, snapshot, index: planted(snapshot).forest)
+        patch.setattr(memforest, "embedded_forest", lambda tx, snapshot, index: planted(snapshot))
         yield opened
     db.close()
 

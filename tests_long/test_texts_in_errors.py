@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from memforest import InputError, MemForest
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, SessionConflictError
 from memforest.read.summaries import Behind
-from memforest.store.connections import IndexProblem, named
+from memforest.store.connections import named
 
 SECRET = "zanzibarquark"
 WHEN = "2023-05-02T10:00:00Z"
@@ -137,22 +136,6 @@ def test_an_error_of_code_that_is_not_ours_is_logged_without_what_it_says() -> N
     assert "test_texts_in_errors" in told
     assert SECRET not in told
     assert named(ValueError(SECRET)) == "ValueError"
-
-
-def test_what_an_index_raises_is_told_and_not_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`resume` logs that an index stays behind, and not the words that it was raised with."""
-
-    async def behind(*_: object, **__: object) -> list[str]:
-        return [IndexProblem.of(f"the index 'x' failed: {SECRET}", "the index 'x' failed: ValueError")]
-
-    monkeypatch.setattr("memforest.write.batch.SessionWriter.catch_up", behind)
-    with caplog.at_level(logging.DEBUG), MemForest(tmp_path, fast_config()) as made:
-        made.ingest_session("u", "s", said("I live in Davis."))
-        made.resume("u")
-    assert "the index 'x' failed: ValueError" in caplog.text
-    assert SECRET not in caplog.text
 
 
 def test_work_behind_a_write_that_fails_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:

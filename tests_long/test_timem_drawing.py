@@ -1,9 +1,9 @@
-"""`tree --index timem` and `stats`: windows by their names, and how many memories are written, wait, are stale, have failed."""
+"""`tree --index timem` and `stats`: windows by their names, and how many memories are written and how many wait."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -25,9 +25,9 @@ NOW = datetime(2024, 6, 10, tzinfo=timezone.utc)
 DAYS = ("2024-04-30", "2024-05-01", "2024-06-09")
 
 
-def filled(folder: Path, **options: object) -> MemForest:
+def filled(folder: Path, own: Mapping[str, object] | None = None, **options: object) -> MemForest:
     """Return a forest with a session of two turns on each day."""
-    forest = MemForest(folder, configured(None, clock=lambda: NOW, **options))
+    forest = MemForest(folder, configured(own, clock=lambda: NOW, **options))
     for day in DAYS:
         turns = [{"speaker": who, "content": f"{who} lives in Davis."} for who in ("Ana", "Ben")]
         forest.ingest_session("u", f"talk of {day}", turns, timestamp=f"{day}T10:00:00Z")
@@ -64,17 +64,6 @@ def test_a_tree_shows_the_calendar(folder: Path) -> None:
     )
 
 
-def test_what_is_out_of_date_is_marked(folder: Path) -> None:
-    """Text that stands and is stale: after a turn was added to a day that goes on and was written all the same."""
-    late = [{"speaker": "Ana", "content": "Late."}]
-    with filled(folder, summariser=Model({})) as forest:
-        forest.user("u").advance(force=True)
-        forest.ingest_session("u", "late", late, timestamp="2024-06-09T20:00:00Z")
-        [root] = forest.user("u").tree(index="timem", depth=9)
-    _, may, june = root.children[0].children
-    assert (may.dirty, june.children[0].children[0].dirty) == (False, True)
-
-
 def test_the_names_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On a terminal and into a pipe."""
     with filled(folder) as forest:
@@ -89,25 +78,25 @@ def test_the_names_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "out of date" not in drawn
 
 
-def test_stats_count_memories_and_what_is_due(folder: Path) -> None:
-    """Written, waiting for their time, out of date, failed; of the jobs those that are due by the clock."""
+def test_stats_count_memories(folder: Path) -> None:
+    """Written, and waiting for their time or for a model that can."""
 
     class Failing(Model):
         async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
             return [
-                ModelError("it is down") if one.window == "2024-04-30" else text
+                ModelError("it is down") if one.window == "2024-05" else text
                 for one, text in zip(requests, await super().summarise(requests), strict=True)
             ]
 
-    with filled(folder, summariser=Failing({})) as forest:
+    model = Failing(dict.fromkeys(("2024-04", "2024-06"), "Lives in Davis."))
+    with filled(folder, {"pass_through": False}, summariser=model) as forest:
         memory = forest.user("u")
-        before = memory.stats()
-        assert before.jobs.due > 0
-        memory.advance()
-        after = memory.stats()
-    counted = after.indexes["timem"]
-    assert counted["levels"] == {"segment": 3, "session": 3, "day": 3, "week": 3, "month": 3}
-    assert counted["memories"]["written"] + counted["memories"]["waiting"] == 15
-    assert counted["memories"]["stale"] == 0
-    assert after.jobs.due == 0
-    assert after.jobs.states["waiting"] > 0, "windows of June"
+        counted = []
+        for force in (False, True):
+            memory.advance(force=force)
+            found = memory.stats().indexes["timem"]
+            assert found["levels"] == {"segment": 3, "session": 3, "day": 3, "week": 3, "month": 3}
+            counted.append(found["memories"])
+    assert counted == [{"written": 13, "waiting": 2}, {"written": 14, "waiting": 1}], (
+        "May, and June until it is forced"
+    )

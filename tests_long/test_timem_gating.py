@@ -28,7 +28,7 @@ from memforest.errors import ModelRefusedError, ModelUnavailableError
 from memforest.reading import steps_llm as asking
 from memforest.records import QuestionPlan, TimeOperator
 from memforest.search.filters import RefineCandidate, Refinement, Search
-from memforest.trees import attached, timem_leaves
+from memforest.trees import attached, timem
 from memforest.trees.timem_leaves import FEW, LEAST, SHARE, Chosen, needed, refine
 
 DAY = 86_400_000
@@ -297,7 +297,7 @@ def test_the_gate_sees_more_than_is_shown(forest: MemForest, monkeypatch: pytest
         return Refinement(kept=tuple(range(2, len(found))))
 
     everything = ask(forest, Recall(gate="off")).evidence
-    monkeypatch.setattr(timem_leaves, "refine", last)
+    monkeypatch.setattr(timem, "refine", last)
     result = ask(forest, Recall(gate="rules"), top_k=3)
     assert seen == [3 + sum(one.level is not None for one in everything)]
     assert [one.text for one in result] == [one.text for one in everything[2:5]]

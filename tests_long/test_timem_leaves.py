@@ -1,4 +1,4 @@
-"""What a recall starts from: leaves and turns without one, compared as the package does and as the paper does."""
+"""What a recall starts from: leaves, compared as the package does and as the paper does."""
 
 from __future__ import annotations
 
@@ -30,35 +30,32 @@ from memforest.store.connections import Tx
 from memforest.store.derived import words_of
 from memforest.text import lexical_tokens
 from memforest.trees import attached
+from memforest.trees.index import Index
 from memforest.trees.timem_leaves import CHANNEL, best_units, hear, own_scores, units_of
 
-Probe = Callable[[Tx, Snapshot, Search], None]
+Probe = Callable[[Tx, Snapshot, Search, Index], None]
 
 
 class Probed(CalendarTree):
     """The tree, with a look at what a search has at hand."""
 
     probe: ClassVar[Probe | None] = None
-    skip = frozenset({"apart"})
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Look, then recall."""
         if type(self).probe is not None:
-            type(self).probe(tx, snapshot, request)  # type: ignore[misc]
+            type(self).probe(tx, snapshot, request, self)  # type: ignore[misc]
         return super().search(tx, snapshot, request)
 
 
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
-    """A memory of random talk, and a session that is in no leaf."""
+    """A memory of random talk."""
     monkeypatch.setitem(attached.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured()) as made:
         for name, turns in make_sessions(3, sessions=5, most_turns=7):
             made.ingest_session("u", name, turns)
-        made.ingest_session(
-            "u", "apart", said("I keep a telescope on the roof.", "It is a green one.", day=28)
-        )
         yield made
 
 
@@ -71,20 +68,16 @@ def look(
 
 
 def test_every_turn_is_in_one_unit(forest: MemForest) -> None:
-    """In its leaf; a turn without a leaf is one by itself."""
+    """That of its leaf."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
-        trees = forest_of(tx, snapshot, "timem")
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
+        trees = forest_of(tx, snapshot, index)
         units = units_of(trees)
         everything = units.turns_of(np.arange(len(units.counts)))
         assert sorted(everything.tolist()) == list(range(len(snapshot.turns.ids)))
         for turn in range(len(snapshot.turns.ids)):
             leaf = int(units.leaves[units.of_turn[turn]])
-            if leaf < 0:
-                assert int(units.counts[units.of_turn[turn]]) == 1
-            else:
-                assert trees.item[leaf] <= turn < trees.item_end[leaf]
-        assert int((units.leaves < 0).sum()) == 2
+            assert trees.item[leaf] <= turn < trees.item_end[leaf]
         seen.append(len(units.counts))
 
     seen: list[int] = []
@@ -95,19 +88,19 @@ def test_every_turn_is_in_one_unit(forest: MemForest) -> None:
 def test_leaves_are_as_good_as_their_best_turn_and_their_session_speaks_for_them(forest: MemForest) -> None:
     """Turns as they were said, and what flows down from segment and session; in one pool nothing flows."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
-        trees, keep = forest_of(tx, snapshot, "timem"), allowed(snapshot, request).turns
-        flat = hear(tx, snapshot, trees, request, Recall(flat=True), keep)
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
+        keep = allowed(snapshot, request).turns
+        flat = hear(tx, snapshot, index, request, Recall(flat=True), keep)
         plain = as_said(snapshot, request, flat.base)
         assert flat.turn == pytest.approx(plain.total)
         assert "session_tree" not in flat.parts
-        heard = hear(tx, snapshot, trees, request, Recall(), keep)
+        heard = hear(tx, snapshot, index, request, Recall(), keep)
         assert sum(heard.parts.values()) == pytest.approx(heard.turn)
         assert heard.parts["session_tree"].any()
         silent = replace(
             request, ranking=replace(request.ranking, session_tree=0.0, session_tree_of_lists=0.0)
         )
-        assert hear(tx, snapshot, trees, silent, Recall(), keep).turn == pytest.approx(plain.total)
+        assert hear(tx, snapshot, index, silent, Recall(), keep).turn == pytest.approx(plain.total)
         for unit in range(len(heard.unit)):
             turns = heard.units.turns_of(np.array([unit]))
             assert heard.unit[unit] == pytest.approx(max(heard.turn[turn] for turn in turns))
@@ -123,15 +116,14 @@ def test_leaves_are_as_good_as_their_best_turn_and_their_session_speaks_for_them
 def test_what_the_filters_leave_out_is_no_reason_for_a_leaf(forest: MemForest) -> None:
     """A leaf counts by the turns that pass; one without any is not found."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
-        trees = forest_of(tx, snapshot, "timem")
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         keep = np.zeros(len(snapshot.turns.ids), dtype=np.bool_)
         keep[[0, 3]] = True
         for recall in (Recall(), Recall(leaves="paper")):
-            heard = hear(tx, snapshot, trees, request, recall, keep)
+            heard = hear(tx, snapshot, index, request, recall, keep)
             found = best_units(heard, snapshot, 99)
             assert sorted(heard.units.of_turn[[0, 3]].tolist()) == sorted(found.tolist())
-        fused = hear(tx, snapshot, trees, request, Recall(), keep)
+        fused = hear(tx, snapshot, index, request, Recall(), keep)
         assert fused.unit[fused.units.of_turn[3]] == pytest.approx(fused.turn[3])
         seen.append(True)
 
@@ -143,8 +135,8 @@ def test_what_the_filters_leave_out_is_no_reason_for_a_leaf(forest: MemForest) -
 def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> None:
     """BM25 by its formula over the merged documents; runs of one turn score as turns do."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
-        units = units_of(forest_of(tx, snapshot, "timem"))
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
+        units = units_of(forest_of(tx, snapshot, index))
         count, k1, b = len(units.counts), 1.5, 0.75
         got = bm25_of_runs(tx, snapshot, request.tokens, units.of_turn, count, k1=k1, b=b)
         lengths = [
@@ -180,10 +172,10 @@ def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> No
 def test_the_paper_s_leaves_are_two_channels_each_by_its_maximum(forest: MemForest, weight: float) -> None:
     """Eq. 7: the cosine with the leaf, and BM25 of the plan's keywords; the parts sum to the score."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         assert request.vector is not None
-        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
-        heard = hear(tx, snapshot, trees.forest, request, Recall(leaves="paper", weight=weight), keep)
+        keep = allowed(snapshot, request).turns
+        heard = hear(tx, snapshot, index, request, Recall(leaves="paper", weight=weight), keep)
         units = heard.units
         dense = np.zeros(len(units.counts))
         for unit in range(len(dense)):
@@ -209,18 +201,18 @@ def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: py
         Probed, "texts", staticmethod(lambda node: "telescope cat Porto" if node.level == 0 else None)
     )
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         assert request.vector is not None
-        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        trees, keep = embedded_forest(tx, snapshot, index), allowed(snapshot, request).turns
         bare = replace(request, plan=replace(request.plan, keywords=()))
-        heard = hear(tx, snapshot, trees.forest, bare, Recall(leaves="paper", weight=1.0), keep)
+        heard = hear(tx, snapshot, index, bare, Recall(leaves="paper", weight=1.0), keep)
         own = trees.cosines_at(trees.forest.summarised, request.vector)
         texts = heard.unit[
             np.searchsorted(heard.units.leaves[heard.units.leaves >= 0], trees.forest.summarised)
         ]
         assert len(set(np.round(own, 6))) == 1
         assert texts == pytest.approx(np.full(len(texts), own[0] / heard.most[0]), abs=1e-6)
-        alone = hear(tx, snapshot, trees.forest, bare, Recall(leaves="paper", weight=0.0), keep)
+        alone = hear(tx, snapshot, index, bare, Recall(leaves="paper", weight=0.0), keep)
         assert alone.unit.any()
         seen.append(len(texts))
 
@@ -246,29 +238,27 @@ def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pyte
 def test_a_memory_is_as_relevant_as_what_is_below_it_or_as_what_it_says(forest: MemForest) -> None:
     """The mean of its leaves, none below 0; or its vector, on the scale of the cosines of turns."""
 
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+    def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         assert request.vector is not None
-        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        trees, keep = embedded_forest(tx, snapshot, index), allowed(snapshot, request).turns
         nodes = trees.forest
         for recall in (Recall(), Recall(leaves="paper")):
-            heard = hear(tx, snapshot, nodes, request, recall, keep)
-            below, parts = own_scores(tx, snapshot, nodes, request, recall, heard, texts=False)
-            leaf = np.zeros(len(nodes.ids))
+            heard = hear(tx, snapshot, index, request, recall, keep)
+            below, parts = own_scores(tx, snapshot, index, request, recall, heard, texts=False)
+            leaf = np.zeros(len(nodes))
             placed = heard.units.leaves >= 0
             leaf[heard.units.leaves[placed]] = np.maximum(heard.unit[placed], 0.0)
             for node in nodes.inner.tolist():
                 under = [row for row in np.flatnonzero(nodes.kind != INNER) if node in nodes.path(int(row))]
                 assert below[node] == pytest.approx(leaf[under].mean())
             assert parts["below"] is below
-            texts, parts = own_scores(tx, snapshot, nodes, request, recall, heard, texts=True)
+            texts, parts = own_scores(tx, snapshot, index, request, recall, heard, texts=True)
             assert texts == pytest.approx(parts["dense"] + parts["lexical"])
-            near = trees.cosines_at(nodes.inner, request.vector)
-            assert (
-                np.argsort(-parts["dense"][nodes.inner], kind="stable").tolist()
-                == np.argsort(
-                    -np.maximum(near, 0.0) if recall.leaves == "paper" else -near, kind="stable"
-                ).tolist()
-            )
+            inner = nodes.told[nodes.kind[nodes.told] == INNER]
+            near = trees.cosines_at(inner, request.vector)
+            near = np.maximum(near, 0.0) if recall.leaves == "paper" else near
+            orders = [np.argsort(-one, kind="stable").tolist() for one in (parts["dense"][inner], near)]
+            assert orders[0] == orders[1]
         seen.append(True)
 
     seen: list[bool] = []

@@ -32,7 +32,7 @@ DAYS = (2, 3, 11, 12, 23, 33, 34, 61)
 
 
 class Tree(CalendarTree):
-    """A tree of which a test says what is written, and what is out of date."""
+    """A tree of which a test says what is written."""
 
     blank: ClassVar[frozenset[tuple[int, str]]] = frozenset()
 
@@ -188,13 +188,10 @@ def test_one_pool_is_all_levels_by_their_own_scores(shared: MemForest) -> None:
     assert flat.trace["recall"]["one_pool"] is True
 
 
-def test_a_memory_without_a_text_or_out_of_date_takes_no_place(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_without_a_text_takes_no_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next best comes instead, and no warning speaks of what nobody asked for."""
     monkeypatch.setitem(attached.INDEXES, "timem", Tree)
-    monkeypatch.setattr(Tree, "blank", frozenset({(1, "s0"), (4, "2023-05")}))
-    monkeypatch.setattr(Tree, "shapes", staticmethod(lambda node: (node.level, node.key) == (1, "s1")))
+    monkeypatch.setattr(Tree, "blank", frozenset({(1, "s0"), (1, "s1"), (4, "2023-05")}))
     with MemForest(folder, configured()) as forest:
         fill(forest)
         result = ask(forest, recall=Recall(gate="off", complexity=0))
@@ -322,10 +319,10 @@ def test_other_indexes_read_nothing_of_it(own: MemForest) -> None:
     assert plain.evidence == given_.evidence
 
 
-def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is found in nothing; turns that no leaf has are found by themselves."""
+def test_an_empty_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found in nothing, whatever was there before."""
     monkeypatch.setitem(attached.INDEXES, "timem", Tree)
-    monkeypatch.setattr(Tree, "skip", frozenset({"s"}))
+    monkeypatch.setattr(Tree, "texts", staticmethod(lambda node: None))
     with MemForest(folder, configured()) as forest:
         forest.ingest_session("u", "s", said("I bought a canoe.", "A lamp, too."))
         for recall in (

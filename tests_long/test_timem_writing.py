@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.test_timem_tree import START, said
-from tests_long.timems import configured, jobs, sound, tree
+from tests_long.timems import configured, nodes, sound, tree, waiting
 from tests_long.worlds import fast_folder
 from tests_long.writing_double import Writer, text_of
 
 from memforest import MemForest
+from memforest.errors import ModelError
 from memforest.records import SummaryRequest
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
@@ -46,8 +48,17 @@ class Clock:
 def opened(
     folder: Path, writer: Writer, own: dict[str, Any] | None = None, clock: Clock | None = None
 ) -> MemForest:
-    """Return a forest whose only index is timem, with a model that writes."""
-    return MemForest(folder, configured(own, summariser=writer, clock=clock or Clock()))
+    """Return a forest whose only index is timem, with a model that writes; a write itself makes what it can."""
+    return MemForest(folder, configured(own, summariser=writer, clock=clock or Clock(), refresh="path"))
+
+
+class Telling(Writer):
+    """Writes a number that changes with anything it is shown."""
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return the texts."""
+        await super().summarise(requests)
+        return [f"{text_of(one)} {crc32(repr(one).encode())}" for one in requests]
 
 
 def told(forest: MemForest, days: list[int], turns: int = 4) -> None:
@@ -67,7 +78,7 @@ def test_a_year_is_written_once(folder: Path) -> None:
         assert writer.counts() == {"segment": 12, "session": 6, "week": 1, "profile": 2}, (
             "a month of one week passes its text"
         )
-        assert set(jobs(folder).values()) == {"done"}
+        assert waiting(folder) == []
         for _ in range(2):
             memory.advance()
             assert not writer.counts()
@@ -178,81 +189,83 @@ def test_what_is_said_late_is_written_again_with_what_is_above_it_and_what_had_i
         sound(memory, folder)
 
 
-def test_a_text_that_comes_out_the_same_is_not_asked_for_again(folder: Path) -> None:
-    """What was marked and is made of the very same texts keeps its own, without a call."""
+def test_what_was_written_once_is_not_asked_for_again(folder: Path) -> None:
+    """Not after `rebuild`, and not of a session that comes back as it was."""
     writer = Writer()
     with opened(folder, writer, {"pass_through": False}) as forest:
         told(forest, list(range(6)))
         memory = forest.user("u")
         memory.advance()
+        before = tree(folder, texts=True)
         writer.counts()
         memory.rebuild(stale=True)
+        memory.rebuild()
         memory.advance()
         assert not writer.counts()
+        memory.add(said(START + timedelta(days=5, hours=1), 1)[0], session_id="s005")
+        memory.delete(turn=("s005", memory.turns("s005")[-1].id))
+        writer.counts()
+        memory.advance()
+        assert tree(folder, texts=True) == before
+        assert "segment" not in writer.counts()
 
 
-def failing(*prompts: str) -> Callable[[SummaryRequest], str | None]:
-    """Return what fails for some prompts."""
-    return lambda one: f"no {one.prompt} today" if one.prompt in prompts else None
-
-
-def test_a_window_that_fails_stays_due_and_stops_only_what_is_above_it(folder: Path) -> None:
-    """The others are written, the reason is told, and the next call goes on; other levels are not asked again."""
+def test_a_window_that_fails_stops_what_is_above_it_and_what_follows_it(folder: Path) -> None:
+    """The others are written, and the next call goes on; other levels are not asked again."""
     writer = Writer(lambda one: "no such day" if one.window == "2024-02-28" else None)
-    clock = Clock()
-    with opened(folder, writer, {"pass_through": False}, clock) as forest:
-        told(forest, [0, 1, 8])
+    with opened(folder, writer, {"pass_through": False}) as forest:
+        told(forest, [0, 1, 8, 60])
         memory = forest.user("u")
         memory.advance()
         found = writer.counts()
-        assert found["day"] == 4  # that which fails with a write, and again when it is asked for
-        assert found["week"] == found["profile"] == 1  # those of March
-        assert "no such day" in " ".join(memory.stats().notes)
+        assert found["segment"] == 8
+        assert found["session"] == 4
+        assert (
+            found["day"] == 3 + 3
+        )  # that which fails does with each write behind it, and when it is asked for
+        assert waiting(folder) == [
+            ("month", "2024-02"), ("week", "2024-02/2024-W09"), ("day", "2024-02-28"),
+            ("month", "2024-03"), ("week", "2024-03/2024-W10"), ("month", "2024-04"), ("week", "2024-04/2024-W17"),
+        ]  # fmt: skip
         assert memory.verify().ok
+        assert any("no such day" in one for one in forest.flush().warnings)
+        writer.counts()
         writer.fails = lambda _: None
         memory.advance()
-        # Those of March were written without the ones before them, and are told again.
-        assert writer.counts() == {"day": 1, "week": 2, "profile": 2}
-        assert not [one for one in memory.stats().notes if "written" in one]
+        assert writer.counts() == {"day": 1, "week": 3, "profile": 3}
+        assert waiting(folder) == []
         sound(memory, folder)
 
 
-def test_a_window_is_not_tried_for_ever(folder: Path) -> None:
-    """After some tries it is given up, and `advance` grants it one more each time it is asked."""
-    writer, clock = Writer(failing("day")), Clock()
-    with opened(folder, writer, {"pass_through": False}, clock) as forest:
+def test_advance_says_why_a_window_is_not_written(folder: Path) -> None:
+    """The reason is a note in `stats` until it is written."""
+    writer = Writer(lambda one: "no such day" if one.prompt == "day" else None)
+    with opened(folder, writer, {"pass_through": False}) as forest:
         told(forest, [0])
         memory = forest.user("u")
-        for _ in range(12):
-            memory.advance()
-            clock.now += timedelta(hours=2)
-        assert writer.counts()["day"] == 12
-        assert jobs(folder)["day:2024-02-27"] == "failed"
-        for day in (100, 101, 102):
-            told(forest, [day])  # a write alone does not try it again for ever
-        assert writer.counts()["day"] == 2
-        assert memory.verify().ok
+        memory.advance()
+        assert "no such day" in " ".join(memory.stats().notes)
+        writer.fails = lambda _: None
+        memory.advance()
+        assert "no such day" not in " ".join(memory.stats().notes)
 
 
 def test_without_a_model_what_has_ended_is_written_when_it_is_read(folder: Path) -> None:
-    """A write places segments and makes no text; `advance` does."""
+    """A write makes no text; `advance` does."""
     with MemForest(folder, configured(clock=Clock())) as forest:
         told(forest, [0, 1])
-        assert all(one[-2] is None for one in _nodes(tree(folder, texts=True)))
+        assert all(one[5] is None for one in nodes(tree(folder, texts=True)))
         forest.user("u").advance()
-        assert all(one[-2] for one in _nodes(tree(folder, texts=True)) if one[0] < 5)
-
-
-def _nodes(found: Any) -> list[Any]:
-    below = [one for one in found[4] if isinstance(one, tuple)]
-    return [found, *(node for one in below for node in _nodes(one))]
+        assert waiting(folder) == []
 
 
 @pytest.mark.parametrize("history_of", ["children", "memories"])
-def test_after_any_change_nothing_is_stale(folder: Path, history_of: str, soak_seed: int) -> None:
-    """Late turns, late sessions and deletions: what is written again is all whose children or history are others now."""
+def test_after_any_change_it_is_written_as_if_it_had_always_been_so(
+    folder: Path, history_of: str, soak_seed: int
+) -> None:
+    """Late turns, late sessions and deletions, by a model that tells all it is shown: texts are those of a memory of what is left."""
     random = Random(f"late {soak_seed} {history_of}")
-    writer = Writer()
+    writer = Telling()
     own = {"history_of": history_of, "pass_through": random.random() < 0.5, "segment": random.choice((1, 2))}
     with opened(folder, writer, own) as forest:
         told(forest, random.sample(range(40), 8), turns=random.randint(3, 9))
@@ -274,8 +287,14 @@ def test_after_any_change_nothing_is_stale(folder: Path, history_of: str, soak_s
                 forest.delete_session("u", name)
             memory.advance()
             sound(memory, folder, segment=own["segment"])
-            assert "timem" not in str(memory.stale()), kind
-            writer.counts()
-            memory.rebuild(stale=True)
-            memory.advance()
-            assert not writer.counts(), kind
+            assert waiting(folder) == []
+        left = {one.session_id: memory.turns(one.session_id) for one in memory.sessions()}
+    with opened(folder / "fresh", Telling(), own) as forest:
+        for name, turns in random.sample(sorted(left.items()), len(left)):
+            spoken = [
+                {"id": one.id, "speaker": one.speaker, "content": one.text, "timestamp": one.said}
+                for one in turns
+            ]
+            forest.ingest_session("u", name, spoken)
+        forest.user("u").advance()
+    assert tree(folder / "fresh", texts=True) == tree(folder, texts=True)

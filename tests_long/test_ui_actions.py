@@ -199,7 +199,6 @@ def test_pinning_twice_is_a_conflict(forest: AsyncMemForest, browser: Browser) -
     [
         (errors.StoreLockedError("/srv/secret/ann.db is locked"), 423),
         (errors.CorruptStoreError("/srv/secret/ann.db is damaged"), 503),
-        (errors.IndexStateError("/srv/secret"), 503),
         (errors.ModelUnavailableError("http://secret:1/v1 does not answer"), 503),
         (errors.ConfigError("/srv/secret/config.toml"), 422),
         (errors.MemForestError("/srv/secret"), 500),

@@ -259,9 +259,9 @@ def test_a_run_of_the_write_path_counts_what_the_server_saw(arrival: str) -> Non
 
 
 def test_eager_refresh_summarises_every_path_again() -> None:
-    """Ten leaves at fan-out 3 are 7 nodes; after every fact, each insert makes its path anew."""
+    """Ten leaves at fan-out 3 are 7 nodes; after every fact its path is made anew, and at a new level the root of before, as a part."""
     assert refresh_calls.count_calls(10, 3, 10)[0] == 7
-    assert refresh_calls.count_calls(10, 3, 1)[0] == 17
+    assert refresh_calls.count_calls(10, 3, 1)[0] == 1 + 1 + (2 + 1) + 5 * 2 + (3 + 1)
 
 
 def test_many_in_flight_make_a_refresh_faster() -> None:

@@ -1,23 +1,25 @@
-"""Calendar trees as they are stored, to compare, and as they must be, worked out from the turns alone."""
+"""Calendar trees as they are grown, to compare, and as they must be, worked out from the turns alone."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests_long.worlds import fast_config, file_of
+from tests_long.worlds import fast_config, file_of, rows, transaction
 
 from memforest import Config, UserMemory
 from memforest.reading.periods import window_of
 from memforest.reading.timestamps import zone_named
-from memforest.store.derived import unpack_ids, unpack_text
+from memforest.search.cache import digests_of, forest_of
+from memforest.search.forest import INNER, as_keys
+from memforest.search.snapshot import load_snapshot
+from memforest.store import artifacts
 from memforest.times import from_ms
-from memforest.trees.timem_rows import LEVELS, UNITS, windowed
+from memforest.trees.attached import Attached
+from memforest.trees.timem_grow import LEVELS, SESSION, UNITS, windowed
 
-__all__ = ["NAME", "Turn", "configured", "jobs", "shape_of", "sound", "tree", "turns"]
+__all__ = ["NAME", "Turn", "configured", "nodes", "shape_of", "sound", "tree", "turns", "waiting"]
 
 NAME = "timem"
 Shape = tuple[Any, ...]
@@ -39,28 +41,22 @@ def configured(own: Mapping[str, Any] | None = None, **more: Any) -> Config:
 
 def turns(folder: Path) -> list[Turn]:
     """Return all turns, by session and position."""
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        found = conn.execute(
-            """SELECT s.session_id, t.turn_id, t.ordinal, t.said_ms FROM turn t JOIN session s ON s.id = t.session
-               ORDER BY s.session_id, t.ordinal"""
-        ).fetchall()
-    return [Turn(*row) for row in found]
+    sql = (
+        "SELECT s.session_id, t.turn_id, t.ordinal, t.said_ms FROM turn t JOIN session s ON s.id = t.session"
+    )
+    return sorted(
+        (Turn(*row) for row in rows(file_of(folder), sql)), key=lambda one: (one.session, one.ordinal)
+    )
 
 
 def zone_of(folder: Path) -> str:
     """Return the zone of a memory."""
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        row = conn.execute("SELECT value FROM meta WHERE key = 'timezone'").fetchone()
-    return "UTC" if row is None else str(row[0])
+    found = rows(file_of(folder), "SELECT value FROM meta WHERE key = 'timezone'")
+    return str(found[0][0]) if found else "UTC"
 
 
 def shape_of(
-    said: Sequence[Turn],
-    zone: str,
-    *,
-    levels: Sequence[str] = LEVELS[:5],
-    segment: int = 1,
-    released: bool = False,
+    said: Sequence[Turn], zone: str, *, levels: Sequence[str] = LEVELS[:5], segment: int = 1
 ) -> Shape:
     """Return the tree that turns must have: (level, window or session, start, end, children), of segments the turns' names."""
     found = zone_named(zone)
@@ -68,19 +64,14 @@ def shape_of(
     for one in said:
         sessions.setdefault(one.session, []).append(one)
     top: dict[Any, Any] = {}
-    for session, all_ in sessions.items():
-        kept = all_[:-1] if released and all_[-1].ordinal % 2 == 0 else all_
-        if not kept:
-            continue
+    for session, kept in sessions.items():
         begins = min(one.said_ms for one in kept)
         at = top
         for level in reversed(windowed(levels)):
             window = window_of(from_ms(begins), UNITS[level], found)
             at = at.setdefault((level, window.start, window.key), {})
-        parts: dict[int, list[Turn]] = {}
-        for one in kept:
-            parts.setdefault(one.ordinal // (2 * segment), []).append(one)
-        at[(1, begins, session)] = parts
+        size = 2 * segment
+        at[(1, begins, session)] = {first: kept[first : first + size] for first in range(0, len(kept), size)}
     return _nested(6, None, top) if top else ()
 
 
@@ -102,54 +93,43 @@ def _nested(level: int, name: Any, below: Mapping[Any, Any]) -> Shape:
 
 
 def tree(folder: Path, *, texts: bool = False) -> Shape:
-    """Return the tree as it is stored, as `shape_of` has it; with `texts` each node's text, and whether it is out of date."""
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        head = conn.execute("SELECT id, root FROM tree WHERE owner = ?", (NAME,)).fetchone()
-        if head is None or head[1] is None:
-            return ()
-        nodes = {
-            row[0]: row[1:]
-            for row in conn.execute(
-                "SELECT id, level, window, start_ms, end_ms, children, dirty FROM node WHERE tree = ?",
-                head[:1],
-            )
-        }
-        sessions = dict(
-            conn.execute(
-                """SELECT i.node, s.session_id FROM ix_timem_node i JOIN session s ON s.id = i.session
-                   WHERE i.level = 1"""
-            ).fetchall()
+    """Return the tree as it is grown, as `shape_of` has it; with `texts` each node's text behind it, None where it has none."""
+    path = file_of(folder)
+    names = dict(rows(path, "SELECT id, turn_id FROM turn"))
+    sessions = dict(rows(path, "SELECT t.id, s.session_id FROM turn t JOIN session s ON s.id = t.session"))
+    with transaction(path) as tx:
+        snapshot, index = load_snapshot(tx), Attached(Config()).get(tx, NAME)
+        forest = forest_of(tx, snapshot, index)
+        keys = as_keys(digests_of(tx, snapshot, index)[forest.told]) if len(forest) else []
+        made = artifacts.texts(tx, set(keys))
+        told = {row: made[key] for row, key in zip(forest.told.tolist(), keys, strict=True) if key in made}
+
+    def shape(row: int) -> Shape:
+        run = snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist()
+        below: Shape = (
+            tuple(map(shape, forest.children[row]))
+            if forest.kind[row] == INNER
+            else tuple(names[one] for one in run)
         )
-        leaves: dict[int, list[tuple[str, int]]] = {}
-        for leaf, turn, said_ms in conn.execute(
-            """SELECT l.id, t.turn_id, t.said_ms FROM leaf l JOIN turn a ON a.id = l.turn
-               JOIN turn b ON b.id = coalesce(l.last, l.turn)
-               JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
-               WHERE l.tree = ? ORDER BY l.id, t.ordinal""",
-            head[:1],
-        ):
-            leaves.setdefault(leaf, []).append((turn, said_ms))
-        told = {row[0]: unpack_text(row[1]) for row in conn.execute("SELECT node, text FROM derived_summary")}
+        name = forest.window_of(row)
+        if forest.level[row] == SESSION:
+            name = sessions[int(snapshot.turns.ids[forest.item[forest.first[row]]])]
+        found = (int(forest.level[row]), name, int(forest.start_ms[row]), int(forest.end_ms[row]), below)
+        return (*found, told.get(row)) if texts else found
 
-    def more(node: int) -> Shape:
-        return (told.get(node), bool(nodes[node][5])) if texts else ()
-
-    def shape(node: int) -> Shape:
-        if node in leaves:
-            said = leaves[node]
-            start, end = min(at for _, at in said), max(at for _, at in said) + 1
-            return (0, None, start, end, tuple(turn for turn, _ in said), *more(node))
-        level, window, start, end, children, _ = nodes[node]
-        name = sessions.get(node) if level == 1 else window
-        return (level, name, start, end, tuple(shape(child) for child in unpack_ids(children)), *more(node))
-
-    return shape(head[1])
+    return shape(int(forest.tree_root[0])) if len(forest) else ()
 
 
-def jobs(folder: Path) -> dict[str, str]:
-    """Return the state of each job of the index, by key."""
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        return dict(conn.execute("SELECT key, state FROM job WHERE owner = ?", (NAME,)).fetchall())
+def nodes(found: Shape) -> list[Shape]:
+    """Return all nodes of a tree, from the top."""
+    below = [one for one in found[4] if isinstance(one, tuple)] if found else []
+    return [*([found] if found else []), *(node for one in below for node in nodes(one))]
+
+
+def waiting(folder: Path, levels: Sequence[str] = LEVELS[:5]) -> list[tuple[str, str | None]]:
+    """Return level and name of every node of some levels of which nothing is written; of what is hidden that is no word."""
+    every = ((LEVELS[one[0]], one) for one in nodes(tree(folder, texts=True)))
+    return [(level, one[1]) for level, one in every if level in levels and one[5] is None]
 
 
 def sound(memory: UserMemory, folder: Path, **how: Any) -> None:

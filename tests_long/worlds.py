@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
-from hashlib import blake2b
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,9 +19,12 @@ from typing import Any
 from memforest import Config
 from memforest.models import HashEmbedder
 from memforest.protection import Key
-from memforest.store import files
-from memforest.store.connections import connect, errors
-from memforest.store.derived import unpack_ids, unpack_text, unpack_vectors
+from memforest.search.cache import digests_of, forest_of
+from memforest.search.forest import FACT, INNER, Forest, as_keys
+from memforest.search.snapshot import Snapshot, load_snapshot
+from memforest.store import artifacts, files
+from memforest.store.connections import Connection, connect, errors
+from memforest.trees.attached import Attached
 
 __all__ = [
     "CLOCK",
@@ -185,7 +188,6 @@ _PARTS = {
         WHERE roles != 1 OR n.name IS NOT NULL GROUP BY 1, 2, 3""",
     "choices": """SELECT verdict, min(e.key, o.key), max(e.key, o.key), made_ms FROM choice JOIN entity e ON e.id = entity
         JOIN entity o ON o.id = other""",
-    "dirty": "SELECT count(*) FROM node WHERE dirty AND level > 0",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",
     "turn vectors": f"""SELECT ({_TURN} = v.item), hex(digest), hex(vector) FROM derived_turn_vector v""",
@@ -193,123 +195,96 @@ _PARTS = {
         JOIN fact f ON f.id = v.item""",
 }
 
-_OF_MEMFOREST = {
-    "active": "SELECT key FROM ix_memforest_active JOIN entity ON id = entity",
-    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM ix_memforest_scene_member o
-        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM ix_memforest_scene_member m
-        JOIN fact f ON f.id = m.fact""",
-}
-
-_OF_SEGTREE = {
-    "stretches": """SELECT n.level, key_ms, key_tie, n.start_ms, n.end_ms, span_lo, span_hi, n.count, hex(state) FROM node n
-        JOIN tree t ON t.id = n.tree WHERE owner = 'segtree' AND n.level > 0""",
-    "exchanges": """SELECT s.session_id, e.first, e.last, turns, place, tie, state, level, maker, hex(vector)
-        FROM ix_segtree_exchange e JOIN session s ON s.id = e.session""",
-}
-
-_OF_TIMEM = {
-    "windows": """SELECT i.level, i.window, s.session_id, i.part, n.dirty, hex(d.text) FROM ix_timem_node i
-        JOIN node n ON n.id = i.node LEFT JOIN session s ON s.id = i.session
-        LEFT JOIN derived_summary d ON d.node = i.node ORDER BY 1, 2, 3, 4""",
-    "jobs of windows": "SELECT kind, state, count(*) FROM job WHERE owner = 'timem' GROUP BY 1, 2",
-}
-
-_OF_HMEM = {
-    "clusters": """SELECT i.level, f.fact_id, g.fact_id, round(i.likeness, 4), i.within, i.said_ms, i.tie, i.r_ms, i.n, i.leaves,
-        n.window, n.dirty, hex(d.text) FROM ix_hmem_node i LEFT JOIN fact f ON f.id = i.founder
-        LEFT JOIN ix_hmem_node p ON p.node = i.parent LEFT JOIN fact g ON g.id = p.founder LEFT JOIN node n ON n.id = i.node
-        LEFT JOIN derived_summary d ON d.node = i.node WHERE i.level < 4""",
-}
-
-_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE, "timem": _OF_TIMEM, "hmem": _OF_HMEM}
-"""Index -> what is its own."""
-
 
 def dump(path: Path) -> dict[str, Any]:
-    """Return what a memory holds, without row numbers and without the boundaries of inner nodes."""
-    names = {row[0] for row in rows(path, "SELECT name FROM index_")}
-    own = {part: sql for name, parts in _OWN.items() if name in names for part, sql in parts.items()}
-    found: dict[str, Any] = {part: rows(path, sql) for part, sql in (_PARTS | own).items()}
-    found["trees"] = {tree: leaves for tree, leaves, _ in _trees(path)}
+    """Return what a memory holds, with its trees, without row numbers."""
+    found: dict[str, Any] = {part: rows(path, sql) for part, sql in _PARTS.items()}
+    found["trees"] = {tree: shape for tree, shape, _ in _trees(path)}
     return found
 
 
-def summaries(path: Path) -> dict[str, tuple[str | None, str | None]]:
-    """Return (summary, vector) of every node that has some, keyed by its tree and the shape of everything below it."""
-    found = {}
-    for tree, _, nodes in _trees(path):
-        found.update({f"{tree} {shape}": made for shape, made in nodes})
+def summaries(path: Path, config: Config | None = None) -> dict[str, tuple[str, str | None]]:
+    """Return (summary, vector) of every node that has some, keyed by its tree and the shape of everything below it.
+
+    A configuration counts for settings that change what summaries say, and are not kept by the memory.
+    """
+    return {f"{tree} {shape}": made for tree, _, nodes in _trees(path, config) for shape, made in nodes}
+
+
+_Shaped = tuple[str, tuple[str, str | None]]
+
+
+@contextmanager
+def transaction(path: Path) -> Iterator[Connection]:
+    """Open a memory's file for reading, as a transaction of it; an encrypted one with that of `KEYS` which fits."""
+    salt = files.read(path)
+    plain = salt is None or path.read_bytes()[:6] == b"SQLite"
+    for key in [None] if plain or salt is None else [Key(one).of_file(salt.salt) for one in KEYS]:
+        with closing(connect(path, 5.0, key)) as tx:
+            try:
+                tx.execute("SELECT 1 FROM sqlite_master").fetchall()
+            except errors("DatabaseError"):
+                continue
+            tx.execute("BEGIN")
+            yield tx
+            return
+    raise AssertionError("the file is encrypted with none of the keys")
+
+
+def _trees(path: Path, config: Config | None = None) -> Iterator[tuple[str, Any, list[_Shaped]]]:
+    """Yield the name of every tree, its shape, and what its nodes say, of all indexes."""
+    facts, keys, sessions = (
+        dict(rows(path, f"SELECT id, {name} FROM {table}"))
+        for table, name in (("fact", "fact_id"), ("entity", "key"), ("session", "session_id"))
+    )
+    turns = {row[0]: row[1:] for row in rows(path, "SELECT id, session, turn_id FROM turn")}
+    scopes: dict[str, dict[int, str]] = {"session": sessions, "entity": keys, "scene": facts}
+    with transaction(path) as tx:
+        snapshot = load_snapshot(tx)
+        for index in Attached(config or Config()).of(tx):
+            forest = forest_of(tx, snapshot, index)
+            if not len(forest):
+                continue
+            digests = as_keys(digests_of(tx, snapshot, index)[forest.told])
+            told = dict(zip(forest.told.tolist(), digests, strict=True))
+            made, vectors = artifacts.found(tx, set(digests)), artifacts.vectors(tx, set(digests))
+            shape = partial(_shape, snapshot, forest, (facts, sessions, turns), told, made, vectors)
+            for tree, (kind, scope) in enumerate(
+                zip(forest.tree_kind, forest.tree_scope.tolist(), strict=True)
+            ):
+                shaped: list[_Shaped] = []
+                top = shape(shaped, int(forest.tree_root[tree]))
+                yield f"{index.name}/{kind} {scopes.get(kind, {}).get(scope, scope)}", top, shaped
+
+
+def _shape(
+    snapshot: Snapshot,
+    forest: Forest,
+    names: tuple[Any, Any, Any],
+    told: dict[int, bytes],
+    made: dict[bytes, artifacts.Artifact],
+    vectors: dict[bytes, Any],
+    shaped: list[_Shaped],
+    row: int,
+) -> Any:
+    """Return a node with all below it by the names of what it stands for, and note what each says."""
+    facts, sessions, turns = names
+    if forest.kind[row] == INNER:
+        below = (
+            _shape(snapshot, forest, names, told, made, vectors, shaped, one) for one in forest.children[row]
+        )
+        found: Any = [int(forest.level[row]), forest.window_of(row), *below]
+    elif forest.kind[row] == FACT:
+        found = facts[int(snapshot.facts.ids[forest.item[row]])]
+    else:
+        run = snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist()
+        found = [f"{sessions[turns[turn][0]]}/{turns[turn][1]}" for turn in run]
+    if (digest := told.get(row, b"")) in made:
+        vector = vectors.get(digest)
+        shaped.append(
+            (json.dumps(found), (made[digest].text, None if vector is None else vector.tobytes().hex()))
+        )
     return found
-
-
-_Shaped = tuple[str, tuple[str | None, str | None]]
-
-
-def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
-    conn = opened(path)
-    made = {
-        row[0]: (None if row[1] is None else unpack_text(row[1]), row[2])
-        for row in conn.execute(
-            """SELECT n.id, s.text, hex(v.vector) FROM node n LEFT JOIN derived_summary s ON s.node = n.id
-               LEFT JOIN derived_node_vector v ON v.item = n.id"""
-        )
-    }
-    nodes = {
-        row[0]: row
-        for row in conn.execute(
-            """SELECT id, children, key_ms, key_tie, NULL, NULL FROM node UNION ALL
-               SELECT l.id, x'', coalesce(f.start_ms, f.said_ms), f.tie, 'fact', f.id FROM leaf l JOIN fact f ON f.id = l.fact
-               UNION ALL SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), 'chunk', c.id
-               FROM leaf l JOIN chunk c ON c.id = l.chunk JOIN session s ON s.id = c.session
-               JOIN turn t ON t.session = s.id AND t.ordinal = c.first UNION ALL
-               SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', t.ordinal), 'turn', t.id
-               FROM leaf l JOIN turn t ON t.id = l.turn JOIN session s ON s.id = t.session"""
-        )
-    }
-    names = {("fact", row[0]): row[1] for row in conn.execute("SELECT id, fact_id FROM fact")} | {
-        ("chunk", row[0]): row[1]
-        for row in conn.execute(
-            "SELECT c.id, s.session_id || '/' || c.ordinal FROM chunk c JOIN session s ON s.id = c.session"
-        )
-    }
-    names |= {
-        ("turn", row[0]): row[1]
-        for row in conn.execute(
-            "SELECT t.id, s.session_id || '/' || t.turn_id FROM turn t JOIN session s ON s.id = t.session"
-        )
-    }
-    heads = conn.execute(
-        """SELECT CASE t.owner WHEN 'memforest' THEN '' ELSE t.owner || '/' END || t.kind || ' ' ||
-           coalesce(s.session_id, e.key, CASE t.kind WHEN 'scene' THEN '' ELSE t.scope END), t.k, t.root, t.count FROM tree t
-           LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
-           LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope ORDER BY 1"""
-    ).fetchall()
-    conn.close()
-
-    for name, k, root, count in heads:
-        if root is None:  # a tree of which all is gone
-            continue
-        leaves: list[Any] = [k, count]
-        shaped: list[_Shaped] = []
-
-        def shape(node: int, leaves: list[Any] = leaves, shaped: list[_Shaped] = shaped) -> Any:
-            _, children, key_ms, key_tie, item_kind, item = nodes[node]
-            ids = array("I")
-            ids.frombytes(children)
-            if not ids:
-                leaf = [key_ms, key_tie, item_kind, names[item_kind, item]]
-                leaves.append(leaf)
-                if node in made:
-                    shaped.append((json.dumps(leaf), made[node]))
-                return leaf
-            below = [shape(child) for child in ids]
-            shaped.append((json.dumps(below), made[node]))
-            return below
-
-        shape(root)
-        if name == "scene ":  # a scene has no name, and its number tells of the order in which things came
-            name += f"of {leaves[2][3]}, " + blake2b(repr(leaves).encode(), digest_size=4).hexdigest()
-        yield name, leaves, shaped
 
 
 def differences(a: dict[str, Any], b: dict[str, Any], parts: Sequence[str] | None = None) -> dict[str, Any]:
@@ -352,78 +327,3 @@ def make_history(seed: int, final: Sequence[Session]) -> list[tuple[str, list[di
 def fast_folder() -> str | None:
     """Return a place in memory for databases, so that waiting for a disk does not slow tests; None for the default."""
     return "/dev/shm" if Path("/dev/shm").is_dir() and os.access("/dev/shm", os.W_OK) else None
-
-
-def _as_before_it_was_lean(conn: sqlite3.Connection) -> None:
-    """Write into the tables of an older version what the attached database has in others."""
-    conn.create_function("text_of", 1, unpack_text)
-    conn.create_function("single", 1, lambda blob: unpack_vectors(blob)[0].astype("<f4").tobytes())
-    conn.execute(
-        """INSERT INTO main.occurrence (id, fact, chunk, speaker, text, quote, said_ms, tie, topics, cosine)
-           SELECT o.id, o.fact, o.chunk, o.speaker, coalesce(o.text, f.text), coalesce(o.quote, (SELECT t.text
-           FROM new.occurrence_turn x JOIN new.turn t ON t.id = x.turn WHERE x.occurrence = o.id)), o.said_ms,
-           coalesce(o.tie, f.tie), o.topics, o.cosine FROM new.occurrence o JOIN new.fact f ON f.id = o.fact"""
-    )
-    for bit, role in ((1, "speaker"), (2, "subject"), (4, "object"), (8, "other")):
-        conn.execute(
-            "INSERT INTO main.mention SELECT fact, entity, ?, occurrence FROM new.mention WHERE roles & ?",
-            (role, bit),
-        )
-    conn.create_function("wide", 1, lambda blob: array("q", unpack_ids(blob)).tobytes())
-    conn.execute(
-        """INSERT INTO main.node SELECT id, tree, level, key_ms, key_tie, start_ms, end_ms, count, wide(children), NULL, NULL,
-           version, dirty FROM new.node"""
-    )
-    for kind in (
-        "fact",
-        "chunk",
-    ):  # at another time than they say: the migration looks at what they stand for
-        conn.execute(
-            f"""INSERT INTO main.node SELECT id, tree, 0, 0, '', 0, 1, 1, x'', '{kind}', {kind}, 1, 0 FROM new.leaf
-                WHERE {kind} IS NOT NULL"""
-        )
-        conn.execute(
-            f"INSERT INTO main.placement SELECT '{kind}', {kind}, tree, id FROM new.leaf WHERE {kind} IS NOT NULL"
-        )
-    conn.execute(
-        "INSERT INTO main.derived_summary SELECT node, text_of(text), maker FROM new.derived_summary"
-    )
-    for kind in ("turn", "fact", "node"):
-        conn.execute(
-            f"""INSERT INTO main.derived_vector SELECT '{kind}', item, CAST(digest || zeroblob(8) AS BLOB), (SELECT value FROM new.meta
-                WHERE key = 'embedder'), length(vector) / 2, single(vector) FROM new.derived_{kind}_vector"""
-        )
-
-
-def _as_before_it_had_indexes(conn: sqlite3.Connection) -> None:
-    """Write into the tables of an older version what the attached database has as its index's own."""
-    conn.execute(
-        """INSERT INTO main.entity (id, key, label, kind, active) SELECT id, key, label, kind, kind = 'participant'
-           OR EXISTS (SELECT 1 FROM new.ix_memforest_active WHERE entity = id) FROM new.entity"""
-    )
-    conn.execute(
-        """INSERT INTO main.meta SELECT replace(key, 'ix_memforest_routed', 'scenes'), value FROM new.meta
-           WHERE key NOT LIKE 'next:ix%' AND key NOT LIKE 'feed_compact%' AND key NOT IN (SELECT key FROM main.meta)"""
-    )
-    conn.execute(
-        "UPDATE main.meta SET value = (SELECT value FROM new.meta n WHERE n.key = meta.key) WHERE key != 'scenes'"
-    )
-    conn.execute("INSERT INTO main.meta VALUES ('session_k', 3), ('entity_k', 8), ('scene_k', 10)")
-    if conn.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'scene'").fetchone():
-        conn.execute("INSERT INTO main.scene SELECT * FROM new.ix_memforest_scene")
-        conn.execute("INSERT INTO main.scene_member SELECT * FROM new.ix_memforest_scene_member")
-        conn.execute(
-            """INSERT OR IGNORE INTO main.meta
-               SELECT 'next:scene', value FROM new.meta WHERE key = 'next:ix_memforest_scene'"""
-        )
-
-
-def _lengthen_keys(conn: sqlite3.Connection) -> None:
-    """Write whole fact ids at the end of keys, as they were before they were shortened."""
-    long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
-    for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
-        whole = long.format(f"{table}.{column}")
-        conn.execute(
-            f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
-                WHERE {whole} IS NOT NULL"""
-        )

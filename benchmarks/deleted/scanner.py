@@ -21,13 +21,12 @@ WORDS = ("derived_turn_words", "derived_fact_words")
 
 _ROWS = {
     "sessions": "session", "turns": "turn", "chunks": "chunk", "facts": "fact", "occurrences": "occurrence",
-    "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias", "trees": "tree",
-    "leaves": "leaf", "nodes": "node", "corrections": "correction", "write_keys": "write_key", "jobs": "job",
+    "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias",
+    "corrections": "correction", "write_keys": "write_key",
 }  # fmt: skip
 _ITEMS = {
-    "summaries": "SELECT node, text, inputs FROM derived_summary",
-    "vectors": """SELECT 1, item, digest FROM derived_turn_vector UNION ALL SELECT 2, item, digest FROM derived_fact_vector
-        UNION ALL SELECT 3, item, digest FROM derived_node_vector""",
+    "summaries": "SELECT digest FROM artifact",
+    "vectors": """SELECT 1, item, digest FROM derived_turn_vector UNION ALL SELECT 2, item, digest FROM derived_fact_vector""",
     "word_rows": "SELECT 1, rowid FROM derived_turn_words UNION ALL SELECT 2, rowid FROM derived_fact_words",
 }
 """Layer of a receipt -> what it counts: how many fewer rows there are, or how many of them are there no longer."""

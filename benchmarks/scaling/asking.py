@@ -20,7 +20,8 @@ from memforest.search.scores import cosines
 from memforest.search.vectors import question_tokens
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from scaling.memories import INDEX, USER, copied, look, opened, path_of
+from memforest.trees.segtree import SegTreeIndex
+from scaling.memories import INDEX, USER, copied, look, opened, path_of, settings_of
 from synthetic.turning import TurningTalk
 
 __all__ = ["NAMES", "WRITES", "Asked", "asked", "file_bytes", "stored"]
@@ -141,8 +142,8 @@ def stored(directory: Path) -> dict[str, float]:
     """Return what the trees of the index take in memory over what the vectors that are compared take, and bytes of both."""
 
     def read(tx: Tx) -> dict[str, float]:
-        snapshot = SnapshotCache().get(tx)
-        forest, trees = forest_of(tx, snapshot, INDEX), embedded_forest(tx, snapshot, INDEX)
+        snapshot, index = SnapshotCache().get(tx), SegTreeIndex(settings_of())
+        forest, trees = forest_of(tx, snapshot, index), embedded_forest(tx, snapshot, index)
         leaves, inner = snapshot.turns.vectors.nbytes, trees.vectors.nbytes
         return {
             "nodes": len(forest.ids),

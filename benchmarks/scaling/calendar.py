@@ -17,6 +17,7 @@ from memforest.models import Embedder, HashEmbedder
 from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
 from memforest.store import meta
 from memforest.store.connections import Tx
+from memforest.trees.attached import make_index
 from scaling.asking import file_bytes
 from scaling.memories import NOW, USER, copied, fill, look, path_of
 from scaling.tables import table
@@ -220,7 +221,7 @@ class Stored:
     nodes: int
     in_memory: float
     in_file: float
-    """What the index adds to the file, texts and jobs included, over its memories' vectors there."""
+    """What the index adds to the file, texts included, over its memories' vectors there."""
     file_a_node: float
     """Bytes that it adds, a node."""
 
@@ -230,8 +231,9 @@ def stored(home: Path, full: Path) -> Stored:
 
     def read(tx: Tx) -> tuple[float, int]:
         snapshot = SnapshotCache().get(tx)
-        forest, trees = forest_of(tx, snapshot, INDEX), embedded_forest(tx, snapshot, INDEX)
-        return (forest.nbytes + trees.vectors.nbytes) / trees.vectors.nbytes, len(forest.ids)
+        index = make_index(INDEX)
+        forest, trees = forest_of(tx, snapshot, index), embedded_forest(tx, snapshot, index)
+        return (forest.nbytes + trees.vectors.nbytes) / trees.vectors.nbytes, len(forest)
 
     in_memory, nodes = look(path_of(full), read)
     added = file_bytes(full) - file_bytes(home)
@@ -241,7 +243,7 @@ def stored(home: Path, full: Path) -> Stored:
 
 def _node_vectors(tx: Tx) -> int:
     """Return the bytes of the vectors of nodes, as they are stored."""
-    return int(tx.execute("SELECT coalesce(sum(length(vector)), 0) FROM derived_node_vector").fetchone()[0])
+    return int(tx.execute("SELECT coalesce(sum(length(vector)), 0) FROM artifact").fetchone()[0])
 
 
 def report(

@@ -1,4 +1,4 @@
-"""The hmem index as a memory grows, without a model: what it adds to writing, placing, asking and storing, as ratios."""
+"""The hmem index as a memory grows, without a model: what it adds to writing, growing, asking and storing, as ratios."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from typing import Any
 from memforest import Config, MemForest
 from memforest.models import MINILM, Embedder, HashEmbedder
 from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
+from memforest.search.forest import Forest
 from memforest.store.connections import Tx
-from memforest.store.database import Database
-from memforest.times import to_ms
-from memforest.trees.hmem_grow import trees
-from memforest.trees.hmem_rows import HMemSettings, made_by
+from memforest.trees.hmem import HMemIndex
 from scaling.calendar import FIRST, config_of, spent
-from scaling.memories import NOW, USER, copied, look, path_of
+from scaling.memories import USER, copied, look, path_of
 from scaling.tables import table
 from synthetic.chat import Chat
 
 __all__ = [
     "INDEX",
     "Asked",
+    "Grown",
     "Ingested",
-    "Placed",
     "Stored",
     "asked",
     "filled",
+    "grown",
     "ingested",
     "opened",
-    "placed",
     "report",
     "stored",
     "with_index",
@@ -73,13 +71,13 @@ def _count(home: Path, name: str) -> int:
     return int(look(path_of(home), lambda tx: tx.execute(f"SELECT count(*) FROM {name}").fetchone()[0]))
 
 
-def with_index(home: Path, dimension: int) -> tuple[Path, float]:
-    """Copy a memory, add the index to the copy, and return where it is, and the processor time of an event, in ms."""
+def with_index(home: Path, dimension: int) -> Path:
+    """Copy a memory, add the index to the copy, and return where it is."""
     full = copied(home, INDEX)
     with opened(full, dimension) as forest:
-        added = spent(partial(forest.user(USER).add_index, INDEX))
+        forest.user(USER).add_index(INDEX)
         forest.save(USER)
-    return full, added / _count(full, "fact")
+    return full
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,51 +115,34 @@ def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], E
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Processor time of placing an event at the end of a memory, in ms."""
+class Grown:
+    """Processor time of growing the trees of a memory, in us an event."""
 
     facts: int
-    added: float
-    """When the index is added to the memory."""
-    of_session: float
-    """With the others of its session, in one transaction."""
-    alone: float
-    """In a transaction of its own."""
+    anew: float
+    """Of all windows."""
+    after_a_write: float
+    """Of those that a write of one fact has touched; the others are taken over."""
 
 
-def placed(full: Path, times: int, added: float) -> Placed:
-    """Take the last events back and place them again."""
-    settings, found = HMemSettings(), (list[float](), list[float]())
-    db = Database(path_of(full))
-    try:
+def grown(full: Path, chat: Chat, times: int, dimension: int) -> Grown:
+    """Write facts one by one, and grow the trees after each, from nothing and from those before."""
+    index, cache, found = HMemIndex(), SnapshotCache(), (list[float](), list[float]())
+    old: Forest | None = None
+
+    def grow(tx: Tx) -> Forest:
+        snapshot = cache.get(tx)
+        for took, before in zip(found, (None, old), strict=True):
+            took.append(
+                spent(partial(index.grow, tx, snapshot, before)) * 1000 / max(1, len(snapshot.facts.ids))
+            )
+        return index.grow(tx, snapshot, old)
+
+    with opened(full, dimension) as forest:
         for number in range(FIRST + times):
-            for size, took in zip((A_FACT, 1), found, strict=True):
-                with db.write() as tx:
-                    ms = _again(tx, settings, size) / size
-                if number >= FIRST:
-                    took.append(ms)
-    finally:
-        db.close()
-    return Placed(_count(full, "fact"), added, *(statistics.median(took) for took in found))
-
-
-def _again(tx: Tx, settings: HMemSettings, size: int) -> float:
-    made = made_by(tx)
-    assert made is not None
-    last = tx.execute(
-        "SELECT founder FROM ix_hmem_node WHERE level = 0 ORDER BY said_ms DESC, tie DESC LIMIT ?", (size,)
-    )
-    items = [item for (item,) in last]
-    gone = trees(tx, settings, made, to_ms(NOW))
-    gone.take(items)
-    gone.close()
-
-    def put() -> None:
-        edited = trees(tx, settings, made, to_ms(NOW))
-        edited.put(items)
-        edited.close()
-
-    return spent(put)
+            forest.ingest_session(USER, *chat.fact(1000 + number, 0))
+            old = look(path_of(full), grow)
+    return Grown(_count(full, "fact"), *(statistics.median(took[FIRST:]) for took in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +207,8 @@ def stored(full: Path) -> Stored:
     """Return what the index keeps in memory: its trees, over vectors of its events and memories."""
 
     def read(tx: Tx) -> tuple[float, int]:
-        snapshot = SnapshotCache().get(tx)
-        forest, found = forest_of(tx, snapshot, INDEX), embedded_forest(tx, snapshot, INDEX)
+        snapshot, index = SnapshotCache().get(tx), HMemIndex()
+        forest, found = forest_of(tx, snapshot, index), embedded_forest(tx, snapshot, index)
         vectors = found.vectors.nbytes + snapshot.facts.vectors.nbytes
         return (forest.nbytes + vectors) / vectors, len(forest.ids)
 
@@ -253,30 +234,22 @@ def report(
         sizes: of memories, in facts.
         dimension: of the vectors.
         questions: number of them.
-        sessions: of the memories that are written with `embedder`; as many transactions are placed, half as many writes asked after.
+        sessions: of the memories that are written with `embedder`; as many facts are grown after, half as many asked after.
         embedder: of these.
     """
-    chat, places, asks, keeps = Chat(seed), list[Placed](), list[Asked](), list[Stored]()
+    chat, grows, asks, keeps = Chat(seed), list[Grown](), list[Asked](), list[Stored]()
     for size in sorted(sizes):
         print(f"  {size} facts", file=sys.stderr, flush=True)
         home = directory / str(size)
         filled(home, chat, size, dimension)
-        full, added = with_index(home, dimension)
-        places.append(placed(full, sessions, added))
+        full = with_index(home, dimension)
+        grows.append(grown(full, chat, sessions, dimension))
         asks.append(asked(full, chat, questions, max(1, sessions // 2), dimension))
         keeps.append(stored(full))
     print("  writing", file=sys.stderr, flush=True)
     wrote = ingested(directory / "writing", seed, sessions, embedder)
-    to_first = [
-        {
-            **asdict(one),
-            "to first": one.of_session / places[0].of_session,
-            "alone to first": one.alone / places[0].alone,
-        }
-        for one in places
-    ]
     parts: dict[str, list[dict[str, Any]]] = {
-        "Placing": to_first,
+        "Growing": [asdict(one) for one in grows],
         "Asking": [asdict(one) for one in asks],
         "Storing": [asdict(one) for one in keeps],
         "Writing": [asdict(wrote)],

@@ -15,7 +15,7 @@ from memforest.models import HashEmbedder
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.directory import file_name
-from memforest.trees.segtree_rows import SegTreeSettings
+from memforest.trees.segtree_grow import SegTreeSettings
 from synthetic.turning import TurningTalk
 
 __all__ = [

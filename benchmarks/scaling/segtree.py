@@ -10,7 +10,7 @@ from time import process_time
 from typing import Any
 
 from memforest.models import Embedder
-from scaling import asking, ingesting, living, placing
+from scaling import asking, growing, ingesting, living
 from scaling.memories import INDEX, USER, copied, fill, opened
 from scaling.tables import shown, table
 from synthetic.turning import TurningTalk
@@ -41,7 +41,7 @@ def report(directory: Path, seed: int, sizes: Sizes) -> str:
     talk, ordered = TurningTalk(seed), sorted(sizes.turns)
     homes = {turns: directory / str(turns) for turns in ordered}
     sessions = {turns: fill(home, talk, turns, sizes.dimension) for turns, home in homes.items()}
-    parts = [_placed(homes[ordered[-1]], ordered, sizes.dimension)]
+    parts = [_grown([homes[turns] for turns in ordered])]
     asked = []
     for turns, home in homes.items():
         _say(f"{turns} turns")
@@ -64,13 +64,13 @@ def report(directory: Path, seed: int, sizes: Sizes) -> str:
     return "\n\n".join(parts)
 
 
-def _placed(home: Path, sizes: Sequence[int], dimension: int) -> str:
+def _grown(homes: Sequence[Path]) -> str:
     rows = []
-    for name in placing.INPUTS:
+    for name in growing.INPUTS:
         _say(name)
-        found = placing.grown(copied(home, "placing"), name, sizes, dimension)
-        rows += [{**asdict(one), "to_first": one.ms_a_leaf / found[0].ms_a_leaf} for one in found]
-    return table("Placing", rows)
+        found = [growing.grown(home, name) for home in homes]
+        rows += [{**asdict(one), "to_first": one.us_a_leaf / found[0].us_a_leaf} for one in found]
+    return table("Growing", rows)
 
 
 def _asked(found: Sequence[tuple[int, dict[str, float], asking.Asked, dict[str, float]]]) -> str:

@@ -464,7 +464,7 @@ class Config(Settings):
     embedding. At least 0."""
     refresh: Refresh | None = None
     """When summaries are made that a write has left out of date: ``"lazy"`` (before they are read), ``"path"`` (with the
-    write, those above what it wrote), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed); None is
+    write), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed); None is
     ``"behind"`` where `chat` summarises, and ``"lazy"`` without."""
     advance_every_s: Annotated[float, Bound(ge=0)] = 0
     """Seconds between two looks at the open memories for what is due by the calendar, in indexes that close windows of time; 0 for

@@ -23,7 +23,7 @@
     │   ├── StoreReplacedError            the file was deleted or replaced while it was open
     │   ├── CorruptStoreError             the file is damaged
     │   ├── StoreWriteError               read-only or full disk, or another I/O failure
-    │   └── IndexStateError               an index could not be brought up to date
+    │   └── IndexStateError               the trees of an index cannot be made
     └── ModelError                        a local or remote model
         ├── WeightsError                  weights are missing or fail their checksum
         ├── EmbedderMismatchError         the store was made with another embedder
@@ -220,7 +220,7 @@ class StoreWriteError(StoreError):
 
 
 class IndexStateError(StoreError):
-    """An index of a memory could not be brought up to date; the message names it and what goes on."""
+    """The trees of an index cannot be made; the message names it. The memory's other indexes are not concerned."""
 
 
 class ModelError(MemForestError):

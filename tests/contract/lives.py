@@ -363,8 +363,8 @@ class Life:
     def rebuild(self) -> bool:
         """Make anew what is derived: all that is said and stated stays."""
         before = self._picture(self.memory)
-        self.memory.rebuild(scopes=self.random.random() < 0.5)
-        same(before, self._picture(self.memory), but=("found",))
+        self.memory.rebuild(stale=self.random.random() < 0.5)
+        same(before, self._picture(self.memory))
         return True
 
     def reopen(self) -> bool:
@@ -429,12 +429,10 @@ class Life:
                 forest.ingest_session("u", session, turns)
             pictures: list[dict[str, Any]] = []
             for memory in (self.memory, forest.user("u")):
-                memory.rebuild(scopes=True)
                 memory.flush()
                 memory.advance(force=True)
                 pictures.append(self._picture(memory))
-            # What the index of calendar windows made of them before the last deletion still counts in its scores (issue 29).
-            same(pictures[0], pictures[1], but=("found",) if self.index == "timem" else ())
+            same(pictures[0], pictures[1])
 
 
 def _marks(text: str) -> list[str]:
@@ -442,9 +440,9 @@ def _marks(text: str) -> list[str]:
     return [word for word in text.rstrip(".").split() if len(word) == 9 and word.islower()]
 
 
-def same(one: dict[str, Any], other: dict[str, Any], but: tuple[str, ...] = ()) -> None:
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
     """Compare two pictures, and name the first part that differs."""
-    for part in one.keys() - set(but):
+    for part in one:
         mine, theirs = one[part], other[part]
         if part == "found":  # of equal scores the order may be any
             mine, theirs = (

@@ -137,7 +137,7 @@ def test_corrections_survive_reopening_rebuild_and_a_new_reading(world: Path, fo
     with opened(world) as forest:
         memory = forest.user("anna")
         assert picture(memory) == before
-        memory.rebuild(scopes=True)
+        memory.rebuild()
         assert picture(memory) == before
         turns = [{"speaker": who, "timestamp": at, "content": text} for who, at, text in ANNA["april"]]
         forest.ingest_session(

@@ -110,7 +110,7 @@ def test_repair_of_a_whole_memory_changes_nothing(anna: UserMemory) -> None:
     assert picture(anna) == before
 
 
-@pytest.mark.parametrize("options", [{}, {"scopes": True}, {"stale": True}, {"index": "memforest"}])
+@pytest.mark.parametrize("options", [{}, {"stale": True}, {"index": "memforest"}])
 def test_a_rebuild_finds_what_was_found(anna: UserMemory, options: dict[str, Any]) -> None:
     """Whatever is made anew, what is said, stated and found stays."""
     anna.forget(fact(anna, "dentist").fact_id)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.trees.segtree_rows import LEAF_RULES, MOST_TURNS, LeafRule, leaf_exchanges
+from memforest.trees.segtree_grow import LEAF_RULES, MOST_TURNS, LeafRule, leaf_exchanges
 
 
 def test_an_unknown_rule_is_refused() -> None:

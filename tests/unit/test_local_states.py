@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.reading.states import UNSPECIFIED, asked_state, find_states, holds_many
+from memforest.reading.states import UNSPECIFIED, _named_spans, asked_state, find_states, holds_many
 
 NAMES = ("Ada", "Noor", "Tom", "Zoë", "Łukasz", "Inés", "Ada Fry", "李雷", "Sam")
 
@@ -307,3 +307,15 @@ def test_the_marks_that_stand_for_names_may_be_said(text: str) -> None:
     """A paragraph sign is nobody, and breaks nothing."""
     assert [one for one in rows(text) if one[0] != "Ada"] == []
     assert asked_state(f"where does § live, {text.lower()}", "§") == "residence"
+
+
+@given(
+    st.text("ab_ .'ÉéA", max_size=30),
+    st.sets(st.text("abé _", min_size=1, max_size=3).filter(str.strip), min_size=1, max_size=4),
+)
+def test_names_stand_where_a_pattern_of_them_finds_them(text: str, names: set[str]) -> None:
+    """The longest first at each place, as whole words, in upper and lower case."""
+    longest_first = "|".join(re.escape(name) for name in sorted(sorted(names), key=len, reverse=True))
+    pattern = re.compile(rf"(?<![^\W_])(?:{longest_first})(?![^\W_])", re.IGNORECASE)
+    found = [(one.start(), one.group().lower()) for one in pattern.finditer(text)]
+    assert _named_spans(text, names) == found

@@ -17,8 +17,6 @@ from rich.text import Text
 
 from memforest import __version__
 from memforest.cli.call import Call, command
-from memforest.cli.inspecting import job_lines
-from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted
 from memforest.config import Config
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
@@ -313,10 +311,6 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
         yield Check("embedder", "note", f"{user}: {note}")
     for note in found.stale:
         yield Check("stale", "note", f"{user}: {note}", "memforest rebuild --dry-run counts what is stale")
-    if lines := job_lines(found.jobs):
-        left = found.jobs.due or found.jobs.expired or found.jobs.states.keys() - {"done", "waiting"}
-        fix = "memforest resume" if left else ""
-        yield Check("jobs", "note" if left else "ok", f"{user}: {'; '.join(lines)}", fix)
 
 
 def _state(user: str, found: Stats) -> Check:
@@ -324,17 +318,9 @@ def _state(user: str, found: Stats) -> Check:
         f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, "
         f"{found.embedder or 'words only'}, indexes {', '.join(found.indexes)}"
     )
-    late = [
-        f"index {name}: {state}"
-        for name, one in found.indexes.items()
-        if (state := behind(one["lag"], one["reason"]))
-    ]
-    if (
-        found.failed_chunks or found.unfinished or late
-    ):  # summaries that are out of date are made when they are read
+    if found.failed_chunks or found.unfinished:  # summaries that are out of date are made when they are read
         left = f"{found.failed_chunks} chunks failed"
         unread = f", {counted(found.unfinished, 'session')} unread" if found.unfinished else ""
-        unread += "".join(f"; {one}" for one in late)
         return Check(
             "memory", "note", f"{detail}; {left}{unread}", "memforest resume, or memforest doctor --fix"
         )

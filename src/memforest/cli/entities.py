@@ -232,8 +232,6 @@ def profile(
         memory = call.memory(forest)
         found = memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written)
         call.warn(found.warnings)
-        if found.out_of_date:
-            call.warn([f"{found.month} is out of date; `memforest advance` writes it anew"])
         if found.unsupported:
             left = counted(len(found.unsupported), "line")
             call.warn([f"{left} without a source left out; --json has them"])

@@ -245,7 +245,7 @@ def draw_memories(
 def resume(call: Call, **bounds: int | None) -> None:
     """Finish what an interrupted ingest left.
 
-    Sessions received but not read, chunks that failed, missing vectors, indexes that are behind, summaries out
+    Sessions received but not read, chunks that failed, missing vectors, summaries out
     of date; for one user with --user, for all without. Bounds on models hold for each user.
     """
     from memforest.errors import SomeUsersFailedError
@@ -266,15 +266,10 @@ def resume(call: Call, **bounds: int | None) -> None:
         users = [user for user in known if wrong is None or user not in wrong.errors]
         stats = {user: forest.user(user).stats() for user in users}
         failed = sum(found.failed_chunks for found in stats.values())
-        late = {
-            user: {name: one["lag"] for name, one in found.indexes.items() if one["lag"]}
-            for user, found in stats.items()
-        }
         data = {
             "sessions": [result.session_id for result in results],
             "users": users,
             "failed_chunks": failed,
-            "behind": {user: lags for user, lags in late.items() if lags},
         }
         if wrong is not None and call.as_json:
             raise StopCommand(str(wrong), data={**data, "errors": wrong.errors, "files": wrong.files})
@@ -285,9 +280,6 @@ def resume(call: Call, **bounds: int | None) -> None:
             )
             if failed:
                 screen.line(f"{failed} chunks still fail; their turns are stored and found by their words.")
-            for user, lags in late.items():
-                for name in lags:
-                    screen.line(f"{user}: the index {name} is still behind; `memforest index list` says why.")
 
         call.warn(text for result in results for text in result.warnings)
         call.show(data, draw)

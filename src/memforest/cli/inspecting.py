@@ -11,35 +11,14 @@ from rich.text import Text
 from rich.tree import Tree
 
 from memforest.cli.call import Call, command
-from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
 from memforest.plain import plain
 from memforest.times import ordinals
 
 if TYPE_CHECKING:
     from memforest.memory.blocking import UserMemory
-    from memforest.read.stored import JobsView, Stats, TreeView, VerifyReport
+    from memforest.read.stored import Stats, TreeView, VerifyReport
     from memforest.records import StepUsage
-
-
-REASON_CHARS = 160
-
-
-def job_lines(found: JobsView) -> list[str]:
-    """Return a line with the counts of jobs, and one for each of the first that failed; no line without jobs."""
-    if not found.states:
-        return []
-    counts = ", ".join(f"{count} {state}" for state, count in found.states.items())
-    due = ""
-    if found.oldest_due is not None:
-        number = f"{found.due} " if found.due else ""
-        due = f", {number}due since {found.oldest_due:%Y-%m-%d %H:%M} UTC"
-    ended = f", {found.expired} left by a process that ended" if found.expired else ""
-    failed = [
-        f"gave up {one.kind} {one.key} of {one.owner} after {one.tries} tries: {one.reason}"
-        for one in found.failed
-    ]
-    return [clean(counts + due + ended), *(clean(line, REASON_CHARS) for line in failed)]
 
 
 DRILLED_DEPTH = 2
@@ -54,7 +33,7 @@ LISTED_CHARS, SUMMARY_CHARS = 120, 500
 LEAF_LINES, LINE_CHARS = 8, 160
 """Most lines of what a leaf says, a turn each, and most characters of a line."""
 
-EVERY_INDEX = frozenset({"lag", "reason", "trees"})
+EVERY_INDEX = frozenset({"trees"})
 """What `Stats.indexes` has of every index."""
 
 
@@ -174,8 +153,7 @@ def _stats_table(call: Call, found: Stats) -> Table:
     table.add_row("entities", _counts(found.entities))
     table.add_row("trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
     for name, one in found.indexes.items():
-        late = behind(one["lag"], one["reason"])
-        table.add_row("index", f"{clean(name)}{'; ' if late else ''}{late}")
+        table.add_row("index", clean(name))
         if own := ", ".join(_own_counts(one)):
             table.add_row("counts", f"{clean(name)}: {own}")
     for note in found.notes:
@@ -187,8 +165,6 @@ def _stats_table(call: Call, found: Stats) -> Table:
         table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
     if found.failed_chunks:
         table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
-    for line in job_lines(found.jobs):
-        table.add_row("jobs", line)
     for part, made in found.makers.items():
         if any(not maker.startswith(("local", "verbatim")) for maker in made):
             table.add_row(f"{part} by", _counts(made))

@@ -27,8 +27,7 @@ CONFIGURED = "configured"
     is_flag=True,
     help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
 )
-@click.option("--scopes", is_flag=True, help="All indexes as well, from the start.")
-@click.option("--index", metavar="NAME", help="Only this index, from the start.")
+@click.option("--index", metavar="NAME", help="Only this index, with its configured settings.")
 @click.option(
     "--embedder",
     is_flag=False,
@@ -41,7 +40,6 @@ CONFIGURED = "configured"
 def rebuild(
     call: Call,
     stale: bool,
-    scopes: bool,
     index: str | None,
     embedder: str | None,
     dry_run: bool,
@@ -62,7 +60,6 @@ def rebuild(
             return
         options: dict[str, Any] = {
             "stale": stale,
-            "scopes": scopes,
             "index": index,
             "embedder": embedder is not None,
             "budget": forest.config.ingest_budget.narrowed(**bounds),
@@ -138,7 +135,7 @@ def index(ctx: click.Context) -> None:
 
 @command("list", group=index)
 def list_(call: Call) -> None:
-    """List the indexes: name, trees, leaves, and whether it is behind, with the reason."""
+    """List the indexes: name, trees and leaves."""
     with call.forest() as forest:
         found = call.memory(forest).indexes()
         call.show({"indexes": found}, lambda screen: _draw_indexes(screen, found))
@@ -156,10 +153,7 @@ def list_(call: Call) -> None:
 )
 @budget_options
 def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -> None:
-    """Add an index, and let it place everything that the memory holds.
-
-    Others can read and write meanwhile. When it is interrupted, `memforest resume` goes on.
-    """
+    """Add an index of everything that the memory holds; its summaries are made when they are read, or by `memforest resume`."""
     with call.forest() as forest:
         budget = forest.config.ingest_budget.narrowed(**bounds)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
@@ -170,26 +164,16 @@ def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -
 @command(group=index)
 @click.argument("name")
 def drop(call: Call, name: str) -> None:
-    """Take an index away with its trees and tables; what was said stays as it is."""
+    """Take an index away with its summaries; what was said stays as it is."""
     with call.forest() as forest:
         call.memory(forest).drop_index(name)
         call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."))
 
 
-def behind(lag: int, reason: str | None) -> str:
-    """Describe how far an index is behind and why; empty if it is up to date."""
-    why = f" ({clean(reason, 200)})" if reason else ""
-    if lag:
-        return f"{counted(lag, 'note')} of the feed behind{why}; `memforest resume` goes on"
-    return clean(reason, 200) if reason else ""
-
-
 def _draw_indexes(screen: Screen, found: Sequence[IndexView]) -> None:
-    table = columns("bold", "", "", "yellow")
+    table = columns("bold", "", "")
     for one in found:
-        table.add_row(
-            clean(one.name), counted(one.trees, "tree"), f"{one.leaves} leaves", behind(one.lag, one.reason)
-        )
+        table.add_row(clean(one.name), counted(one.trees, "tree"), f"{one.leaves} leaves")
     screen.put(table)
 
 
@@ -235,7 +219,7 @@ def _numbers(one: IndexView) -> dict[str, int]:
 def _draw_advanced(
     screen: Screen, found: Sequence[IndexView], changed: Mapping[str, Mapping[str, tuple[int, int]]]
 ) -> None:
-    table = columns("bold", "", "", "", "yellow")
+    table = columns("bold", "", "", "")
     for one in found:
         counts = [f"{clean(name)} {old} -> {new}" for name, (old, new) in changed[one.name].items()]
         table.add_row(
@@ -243,6 +227,5 @@ def _draw_advanced(
             counted(one.trees, "tree"),
             f"{one.leaves} leaves",
             ", ".join(counts) or "nothing was due",
-            behind(one.lag, one.reason),
         )
     screen.put(table)

@@ -350,7 +350,7 @@ def _draw(screen: Screen, user: str, one: MergeResult) -> None:
     table.add_row("  turns", f"{one.turns_added} {would}added")
     table.add_row("  facts", f"{one.facts_inserted} {would}added, {one.facts_merged} {would}merged")
     if not one.dry_run:
-        table.add_row("  trees", f"{one.trees_copied} taken over, {one.trees_merged} grown")
+        table.add_row("  summaries", f"{one.summaries_copied} copied, {one.nodes_refreshed} made")
     for there, here in one.renamed.items():
         table.add_row("  session", f"{clean(there)} is called {clean(here)} here")
     for there, here in one.people.items():

@@ -304,8 +304,8 @@ class AsyncMemForest:
     ) -> list[IngestResult]:
         """Finish what interrupted, failed or deferred writes left, for one user or for all.
 
-        Sessions received but not ingested, chunks that failed or were left, missing vectors, indexes that are behind
-        (one that cannot go on is named in the results or in the log) and their due jobs, summaries out of date.
+        Sessions received but not ingested, chunks that failed or were left, missing vectors, missing
+        summaries.
 
         Args:
             user_id: whose; None for all users.
@@ -578,7 +578,6 @@ class AsyncMemForest:
         self,
         user_id: str | None = None,
         *,
-        scopes: bool = False,
         stale: bool = False,
         index: str | None = None,
         embedder: bool = False,
@@ -591,7 +590,7 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
+        what = read_rebuild(stale=stale, index=index, embedder=embedder, progress=progress)
 
         async def one(memory: Memory) -> None:
             await memory.rebuild(what, budget)

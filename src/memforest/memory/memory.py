@@ -19,12 +19,11 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.ports import Embedder, Extractor
+from memforest.ports import Embedder, Extractor, is_remote
 from memforest.progress import NOBODY, OnProgress, Timer, Watch
 from memforest.read import entities
 from memforest.read.corrections import verdicts_at
 from memforest.read.entities import Entity
-from memforest.read.host import MemoryHost
 from memforest.read.profiles import GRAPH, Profile, graph_profile, kept_profile, profile_and_kind, written
 from memforest.read.query import Query, QueryPath
 from memforest.read.receipts import DeleteReceipt, MergeResult
@@ -36,8 +35,9 @@ from memforest.read.views import (
     Makers,
     TreeQuery,
     ViewContext,
+    indexes_shown,
     known_of,
-    shown_nodes,
+    rows_shown,
     tree_views,
     what_is_stale,
 )
@@ -46,7 +46,7 @@ from memforest.records import StepUsage
 from memforest.search.as_of import Moment, MomentCache
 from memforest.search.cache import SnapshotCache
 from memforest.search.vectors import VectorMaker, check_own, keep_embedder
-from memforest.store import jobs, meta, sessions
+from memforest.store import meta, sessions
 from memforest.store.connections import UNEXPECTED, Tx
 from memforest.store.database import Database
 from memforest.store.sessions import Origin, SessionRow
@@ -55,12 +55,12 @@ from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached
 from memforest.trees.index import Index, ProfileRequest
+from memforest.trees.refresh import makers_of
 from memforest.write import correct, delete
 from memforest.write import rebuild as rebuild_module
 from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, groups_of_turns
 from memforest.write.correct import Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
-from memforest.write.jobs import Handlers, run_due
 from memforest.write.merge import merge_memory
 from memforest.write.merge_plan import MergeOptions
 from memforest.write.rebuild import Rebuild, rebuild, reclaim_space, repair_parts
@@ -97,16 +97,16 @@ class Memory:
         self._steps = opened.steps
         self._embedder = opened.embedder
         self._warnings = opened.warnings
-        self.handlers: Handlers = {}
-        """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
         self._chunk_turns = opened.chunk_turns
         self._resuming, self._in_hand = Turns(), InHand()
         self.attached = Attached(config)
-        self._receiver = Receiver(db, config, label, self.attached, opened.embedder)
+        self._receiver = Receiver(db, config, label, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
-        self._summaries = Summaries(db, *made, self.attached, policy=policy, spending=self._spending)
+        self._summaries = Summaries(
+            db, *made, self.attached, self._cache, policy=policy, spending=self._spending, clock=config.clock
+        )
         self.query_path = QueryPath(
             self.db,
             self._cache,
@@ -161,7 +161,7 @@ class Memory:
         def run() -> T:
             with self.db.read() as tx:
                 context = ViewContext(
-                    tx, cache, self.config, self.attached, present=self._present, moment=moment
+                    tx, cache, self.config, self.attached, self._present, moment, self._summaries.failures
                 )
                 return make(context, *args, **how)
 
@@ -170,14 +170,12 @@ class Memory:
 
     async def tree(self, wanted: TreeQuery) -> list[TreeView]:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
-
-        def shown(tx: Tx) -> list[int]:
-            context = ViewContext(tx, self._cache, self.config, self.attached)
-            return shown_nodes(context, wanted)
-
-        await self._ready()
         async with self._spending("refresh"):
-            await self._summaries.ensure_fresh(shown, Timer())
+            indexes = await self.view(indexes_shown, wanted)
+            for index in indexes:
+                await self._summaries.ensure_fresh(
+                    index, Timer(), partial(rows_shown, index=index, wanted=wanted)
+                )
         return await self.view(tree_views, wanted)
 
     async def profile(
@@ -210,16 +208,17 @@ class Memory:
         return ProfileRequest(to_ms(self.config.clock()), participant, as_of_ms, said_by_ms)
 
     async def _ready(self) -> list[str]:
-        """Let indexes make what is due and costs no call; return why some of it could not be made."""
+        """Have the profiles written that are due and cost no call; return why some could not be made."""
+        if is_remote(self._steps.summariser):
+            return []
 
-        def indexes() -> list[Index]:
+        def keeping_profiles() -> list[Index]:
             with self.db.read() as tx:
-                return self.attached.of(tx)
+                return [index for index in self.attached.of(tx) if index.profiles]
 
-        vectors = self._writer().vectors
-        host = MemoryHost(self.db, self._cache, self.config, self._steps, vectors, self._summaries)
         async with self._spending("refresh"):
-            return [why for index in await to_thread(indexes) for why in await index.ready(host)]
+            found = await to_thread(keeping_profiles)
+            return [why for index in found for why in await self._summaries.ensure_fresh(index, Timer())]
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant, and that texts are nowhere; see `memforest.read.verify`."""
@@ -237,7 +236,7 @@ class Memory:
 
         def run() -> Stale:
             with self.db.read() as tx:
-                return what_is_stale(tx, self.config, self.attached, self._present, self._summaries.describe)
+                return what_is_stale(tx, self.config, self.attached, self._present)
 
         with reading():
             return await to_thread(run)
@@ -246,7 +245,9 @@ class Memory:
     def _present(self) -> Makers:
         turns = self._chunk_turns or self.config.chunk_turns
         model = None if self._embedder is None else self._embedder.model_id
-        return Makers(self._steps.extractor.name, self._steps.summariser, turns, model)
+        steps, length = self._steps, self._steps.summary_length
+        summaries = makers_of(steps.summariser, length)
+        return Makers(steps.extractor.name, steps.summariser.name + length, summaries, turns, model)
 
     @asynccontextmanager
     async def _spending(self, operation: str, budget: Budget | None = None) -> AsyncIterator[Ledger]:
@@ -339,17 +340,17 @@ class Memory:
                     await to_thread(purge, self.db)
                 return [batch.result(at) for at in range(len(arrivals))]
 
-    async def _finish(self, batch: Batch, refresh: bool | None) -> None:
+    async def _finish(self, batch: Batch, refresh: bool | None, now_ms: int | None = None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
         policy = self._summaries.policy
-        how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
+        how: Refresh = "all" if refresh or (refresh is None and policy == "path") else "nothing"
         batch.problems += self._summaries.take_warnings()
         if self.config.retention is not None and (expired := await delete.expire_if_due(self._writer())):
             batch.problems.append(expired)
-        await batch.finish(refresh=how)
-        if refresh is None and policy == "behind" and batch.left_dirty:
+        await batch.finish(refresh=how, now_ms=now_ms)
+        if refresh is None and policy == "behind" and batch.changed:
             ledger = current_ledger()
-            await self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), batch.placed)
+            self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
     async def append(
         self, arrival: SessionInput, *, budget: Budget | None = None, on_progress: OnProgress | None = None
@@ -437,13 +438,16 @@ class Memory:
         await to_thread(run)
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
-        """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""
-        return await self._summaries.flush(budget)
+        """Wait for what goes on behind writes, and make every summary that is missing; see `AsyncUserMemory.flush`."""
+        async with self._spending("refresh", budget) as ledger:
+            late = await self._writer().ready()
+        done = await self._summaries.flush(ledger.budget.less(ledger.calls, ledger.tokens))
+        return replace(done, warnings=(*late, *done.warnings))
 
     async def resume(
         self, budget: Budget | None = None, on_progress: OnProgress | None = None
     ) -> list[IngestResult]:
-        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, indexes, due jobs, dirty nodes.
+        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, missing summaries.
 
         One call at a time does so in this process, and leaves to other writes what they are at work on: nothing is asked for
         twice.
@@ -460,18 +464,9 @@ class Memory:
                 {at: StoredSession(left[at].row, left[at].session_id, unfinished=True) for at in group}
             )
         await writer.fill_vectors()
-        behind = await writer.catch_up()
-        batch.problems += behind
-        await run_due(self.db, self.config.clock, self.handlers, but=await to_thread(self._paced))
-        await self._finish(batch, refresh=True)
-        if not left:  # else it is said with the results
-            for problem in behind:
-                _log.warning("%s", getattr(problem, "logged", problem))
+        self._summaries.try_again()
+        await self._finish(batch, refresh=True, now_ms=to_ms(self.config.clock()))
         return batch.all()
-
-    def _paced(self) -> frozenset[str]:
-        with self.db.read() as tx:
-            return self.attached.paced(tx)
 
     async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
@@ -496,38 +491,35 @@ class Memory:
 
     async def drop_index(self, name: str) -> None:
         """Delete an index; see `AsyncUserMemory.drop_index`."""
-        await to_thread(rebuild_module.drop_index, self.db, self.attached, name)
+        await to_thread(rebuild_module.drop_index, self._writer(), name)
 
     async def advance(
         self, as_of: datetime | None, *, force: bool = False, budget: Budget | None = None
     ) -> list[IndexView]:
-        """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
+        """Make what is due by a time; see `AsyncUserMemory.advance`."""
         async with self._spending("resume", budget):
             return await rebuild_module.advance(self._writer(), as_of, force=force)
 
-    async def advance_paced(self) -> list[str]:
-        """Let paced indexes do what is due by the clock, but for what has failed; return which could not, and why."""
-        names = await to_thread(self._paced)
-        if not names:
-            return []
+    async def advance_due(self) -> list[str]:
+        """Make the summaries of paced indexes that are due by the clock; return why some could not be made, once each."""
+
+        def paced() -> list[Index]:
+            with self.db.read() as tx:
+                return [index for index in self.attached.of(tx) if index.paced]
+
+        known = self._summaries.failures
         async with self._spending("refresh"):
-            problems = await self._writer().catch_up(names, failed=False, occasion="timer")
-        for problem in problems:
-            _log.warning("%s", getattr(problem, "logged", problem))
-        return problems
+            for index in await to_thread(paced):
+                await self._summaries.ensure_fresh(index, Timer())
+        return [why for why in self._summaries.failures if why not in known]
 
-    async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:
-        """Make missing vectors, if wanted, and let indexes place what they have not.
-
-        Returns:
-            How many vectors were made, and which indexes could not place everything, and why.
-        """
+    async def settle(self, *, vectors: bool, budget: Budget | None = None) -> int:
+        """Make missing vectors, if wanted, and return how many."""
         async with self._spending("resume", budget):
-            writer = self._writer()
-            if vectors:
-                await to_thread(self._keep_embedder)
-            made = await writer.fill_vectors() if vectors else 0
-            return made, await writer.catch_up()
+            if not vectors:
+                return 0
+            await to_thread(self._keep_embedder)
+            return await self._writer().fill_vectors()
 
     def _keep_embedder(self) -> None:
         with self.db.write() as tx:
@@ -538,7 +530,6 @@ class Memory:
         in_hand = self._in_hand.rows()
         with self.db.write() as tx:
             keep_embedder(tx, self.db.path, self._embedder)
-            jobs.retry_failed(tx, self.handlers.keys(), now_ms=to_ms(self.config.clock()))
             rows = [row for row in sessions.unfinished(tx) if row not in in_hand]
             return [sessions.session_with_row(tx, row) for row in rows]
 
@@ -547,7 +538,7 @@ class Memory:
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await to_thread(repair_parts, self.db, self.config, self.attached, found)
+        did = await to_thread(repair_parts, self.db, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:

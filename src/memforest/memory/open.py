@@ -36,6 +36,7 @@ from memforest.reading.entities import is_id
 from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_note
 from memforest.search import vectors
+from memforest.search.snapshot import load_snapshot
 from memforest.store import derived, indexes, meta
 from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
@@ -43,6 +44,7 @@ from memforest.store.directory import file_name, is_own_name, is_there, make_dir
 from memforest.store.upkeep import recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
+from memforest.trees.refresh import sweep
 from memforest.write import rebuild
 
 MOST_LABEL_CHARS = 64
@@ -105,7 +107,12 @@ def open_memory(
         opened = replace(opened, warnings=(*opened.warnings, _UNFINISHED.format(path.name)))
     if note := zone_note(stored.get("timezone"), config.timezone):
         opened = replace(opened, warnings=(*opened.warnings, note))
-    return Memory(db, user_id, stored["label"], kept, opened)
+    memory = Memory(db, user_id, stored["label"], kept, opened)
+    if "sweep" in stored:  # a deletion was interrupted
+        with db.write() as tx:
+            sweep(tx, load_snapshot, memory.attached.of(tx))
+        db.unfinished = True
+    return memory
 
 
 def _chunk_turns(path: Path, stored: str) -> int:
@@ -165,7 +172,16 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
 def _stored(tx: Tx) -> dict[str, str | None]:
     return {
         key: meta.get(tx, key)
-        for key in ("user_id", "label", "embedder", "dimension", "timezone", rebuild.KEY, *SHAPE_KEYS)
+        for key in (
+            "user_id",
+            "label",
+            "embedder",
+            "dimension",
+            "timezone",
+            "sweep",
+            rebuild.KEY,
+            *SHAPE_KEYS,
+        )
     }
 
 

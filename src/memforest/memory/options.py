@@ -182,19 +182,17 @@ def read_deletion(
     return DeleteTarget(turn, session_id, fact_id, entity, window)
 
 
-def read_rebuild(
-    *, scopes: bool, stale: bool, index: str | None, embedder: bool, progress: Report | None
-) -> Rebuild:
+def read_rebuild(*, stale: bool, index: str | None, embedder: bool, progress: Report | None) -> Rebuild:
     """Return what `rebuild` is to make anew.
 
     Raises:
         InputError: if arguments exclude each other.
     """
-    if index is not None and (scopes or stale or embedder):
-        raise InputError("rebuild(index=...) makes one index anew; leave out scopes, stale and embedder")
-    if embedder and (scopes or stale):
-        raise InputError("rebuild(embedder=True) makes all vectors anew; leave out scopes and stale")
-    return Rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, report=progress or no_report)
+    if index is not None and (stale or embedder):
+        raise InputError("rebuild(index=...) makes one index anew; leave out stale and embedder")
+    if embedder and stale:
+        raise InputError("rebuild(embedder=True) makes all vectors anew; leave out stale")
+    return Rebuild(stale=stale, index=index, embedder=embedder, report=progress or no_report)
 
 
 def check_forest(directory: Any, config: object, max_workers: object) -> str:

@@ -165,7 +165,10 @@ class MemoryPool:
         if memory is not None:
             try:
                 with within(self._lanes_of(user_id)):
-                    await memory.advance_paced()
+                    if await memory.advance_due():  # why holds words that are in no log
+                        _log.warning(
+                            "summaries of %s could not be made; stats() says why", cut(repr(user_id), 60)
+                        )
             finally:
                 self._give_back(user_id)
 

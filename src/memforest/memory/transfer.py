@@ -116,7 +116,6 @@ async def export_memory(
             written = write_export(
                 tx,
                 out,
-                memory.attached,
                 version=version,
                 now=memory.config.clock(),
                 vectors=vectors,

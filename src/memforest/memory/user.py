@@ -238,7 +238,7 @@ class AsyncUserMemory:
             max_tokens: budget for the texts of all evidence together, estimated.
             index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
                 ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the memory
-                has when not given. `warnings` and ``trace["lag"]`` say how far it is behind.
+                has when not given.
             ranking: weights for this question; `Config.ranking` when not given.
             mode: how the recalled trees are browsed; `Config.mode` when not given.
             budget: what may be spent on models; `Config.query_budget` when not given. What it does not allow is done without
@@ -250,7 +250,7 @@ class AsyncUserMemory:
             InputError: if the question is empty or an argument is out of range.
             ConfigError: if the mode needs a chat model and there is none, or the index is unknown.
             NotFoundError: if the memory does not have that index.
-            IndexStateError: if the index cannot be used as the file has it.
+            CorruptStoreError: if the settings of the index in the file cannot be read.
         """
         asked = read_question(
             self._config,
@@ -502,7 +502,7 @@ class AsyncUserMemory:
             NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
             InputError: if `written` is given without a participant, or with an index.
             ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
-            IndexStateError: if that index cannot be used as the file has it.
+            CorruptStoreError: if the settings of that index in the file cannot be read.
         """
         if written and (participant is None or index not in (None, GRAPH)):
             raise InputError(
@@ -849,8 +849,8 @@ class AsyncUserMemory:
         async with self._pool.filling(self.user_id) as memory:
             done, vectors = await import_memory(memory, source, partial(embedder_for, self._config))
         async with self._pool.existing(self.user_id) as memory:
-            made, behind = await memory.settle(vectors=vectors, budget=budget)
-        return replace(done, embedded=made, warnings=(*done.warnings, *behind))
+            made = await memory.settle(vectors=vectors, budget=budget)
+        return replace(done, embedded=made)
 
     @verb()
     async def backup(self, target: str | Path, *, overwrite: bool = False) -> BackupResult:
@@ -898,7 +898,7 @@ class AsyncUserMemory:
             InputError: if `node` is given with a scope or an index.
             NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
             ConfigError: if there is no such index at all.
-            IndexStateError: if the index cannot be used as the file has it.
+            CorruptStoreError: if the settings of the index in the file cannot be read.
         """
         async with self._pool.existing(self.user_id) as memory:
             return await memory.tree(TreeQuery(scope, index, depth, limit, node))
@@ -951,21 +951,18 @@ class AsyncUserMemory:
     async def rebuild(
         self,
         *,
-        scopes: bool = False,
         stale: bool = False,
         index: str | None = None,
         embedder: bool = False,
         progress: Report | None = None,
         budget: Budget | None = None,
     ) -> Usage:
-        """Make what is derived anew from what is stored: word rows, summaries and their vectors.
+        """Make what is derived anew from what is stored: word rows, and summaries and vectors that are missing or damaged.
 
-        Vectors of unchanged texts are kept; `verify` says whether they are. A call that is interrupted is finished by the
+        Summaries that are there are kept, and so are vectors of unchanged texts; `verify` says whether they are. A call that is interrupted is finished by the
         same call.
 
         Args:
-            scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
-                which sessions were ingested.
             stale: make anew just what `stale` names: read sessions again, one after the other, whose chunks were
                 extracted by another extractor, prompt, model or version of its rules, or are not of `Config.chunk_turns`
                 turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
@@ -982,11 +979,10 @@ class AsyncUserMemory:
             InputError: if `index` or `embedder` is given together with another one, or there is no embedder.
             ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
-            IndexStateError: if an index raises; it lags then, and everything else is made anew.
             StepError: if some sessions could not be read again; they are as they were, and everything else is made anew.
             BudgetError: if the budget is used up; what was made stays, and the same call goes on.
         """
-        what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
+        what = read_rebuild(stale=stale, index=index, embedder=embedder, progress=progress)
         opening = self._pool.apart(self.user_id) if embedder else self._pool.existing(self.user_id)
         async with opening as memory:
             return await memory.rebuild(what, budget)
@@ -1003,17 +999,16 @@ class AsyncUserMemory:
 
     @verb()
     async def indexes(self) -> Sequence[IndexView]:
-        """Return the memory's indexes, by name: how far each lags behind, what it owns, and what it reports."""
+        """Return the memory's indexes, by name: what its trees are, and what it reports."""
         return await self._view(views.indexes)
 
     @verb()
     async def add_index(
         self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
     ) -> IndexView:
-        """Add an index, let it place everything that the memory holds, and return what is there then.
+        """Add an index of everything that the memory holds, and return what its trees are.
 
-        It is placed in short transactions: others read and write meanwhile, and after a crash `resume` goes on. One that
-        this version cannot use (written by another version of it) is made anew.
+        Its summaries are made when they are read, or by `resume`.
 
         Args:
             name: of an index that there is.
@@ -1022,7 +1017,6 @@ class AsyncUserMemory:
 
         Raises:
             ConfigError: if there is no such index, the memory has it already, or a setting is unknown or cannot be.
-            IndexStateError: if the index raises. It lags then; `resume` tries again, and `drop_index` takes it away.
         """
         async with self._pool.existing(self.user_id) as memory:
             return await memory.add_index(name, settings, budget)
@@ -1042,10 +1036,9 @@ class AsyncUserMemory:
     async def advance(
         self, as_of: TimeLike | None = None, *, force: bool = False, budget: Budget | None = None
     ) -> Sequence[IndexView]:
-        """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand.
+        """Make what is due by a time, such as the profile of a month that has ended, and return how all indexes stand.
 
-        Every ingest does the same for the former; an index closes its calendar windows so when nothing is written. One
-        that raises stays where it is: its `reason` says why.
+        Every ingest makes what is due by what was said last; this goes by the calendar, when nothing is said.
 
         Args:
             as_of: the present; the clock's when not given.

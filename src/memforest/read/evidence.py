@@ -19,18 +19,16 @@ from memforest.read.stored import turn_sources
 from memforest.reading.canonical import fact_identity
 from memforest.reading.clauses import PASSAGE_CHARS, asked_in, passage
 from memforest.records import SpokenText
-from memforest.search.cache import forest_of
 from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_places, first_turns, valid_end
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.store import derived, evidence
+from memforest.store import evidence
 from memforest.store import facts as facts_rows
-from memforest.store import trees as trees_rows
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
-from memforest.trees.index import Index, allowed_nodes, turns_beneath
+from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
 
 _BLOCK = 32
 """Hits checked at a time: about as many as a query shows."""
@@ -104,9 +102,14 @@ def shown_hits(
 
 
 def make_evidence(
-    tx: Tx, snapshot: Snapshot, index: Index, hits: Sequence[TurnHit], question: str = ""
+    tx: Tx,
+    snapshot: Snapshot,
+    index: Index,
+    hits: Sequence[TurnHit],
+    question: str = "",
+    forest: Forest | None = None,
 ) -> list[Evidence]:
-    """Return the evidence of hits that an index ranked; of long turns the sentences with the question's words are quoted too."""
+    """Return the evidence of hits that an index ranked in a forest; of long turns the sentences with the question's words are quoted too."""
     wanted = frozenset(lexical_tokens(asked_in(question)))
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
@@ -115,7 +118,7 @@ def make_evidence(
     supports = evidence.fact_sources(tx, fact_ids, snapshot.without)
     quotes = Quotes.read(tx, fact_ids, snapshot)
     leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
-    paths = path_names(tx, index, forest_of(tx, snapshot, index.name), leaves) if leaves else {}
+    paths = {} if forest is None else path_names(snapshot, index, forest, leaves)
     until = valid_end(snapshot)
     made = []
     for hit, turn_id in zip(hits, turn_ids, strict=True):
@@ -188,26 +191,24 @@ def _passage(
     return (*spoken[:-1], SpokenText(turn.speaker, passage(turn.text, wanted, shown)))
 
 
-def tree_titles(tx: Tx, index: Index, trees: Iterable[int]) -> list[str]:
-    """Return kind and scope ("entity Ana") of trees by id, in order."""
-    wanted = list(trees)
-    labels, scopes = index.labels(tx, wanted), trees_rows.scopes(tx, wanted)
-    return [f"{scopes[tree][0]} {labels[tree]}" for tree in wanted]
+def path_names(
+    snapshot: Snapshot, index: Index, forest: Forest, nodes: Collection[int]
+) -> dict[int, tuple[str, ...]]:
+    """Return, by forest row, the path from the root down to a node: the tree's kind and name, then each node's days."""
+    if not nodes:
+        return {}
+    names = index.names(snapshot, forest)
 
+    def days(row: int) -> str:
+        span = (from_ms(int(ms[row])).date().isoformat() for ms in (forest.start_ms, forest.end_ms))
+        return "..".join(span)
 
-def path_names(tx: Tx, index: Index, forest: Forest, nodes: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return, by forest row, the path from the root down to a node: the tree's title, then each node's days."""
-    paths = {node: forest.path(node) for node in nodes}
-    spans = evidence.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})
-    days = {
-        node: f"{from_ms(start).date().isoformat()}..{from_ms(end).date().isoformat()}"
-        for node, (start, end) in spans.items()
-    }
-    trees = sorted({int(forest.tree_ids[forest.tree[node]]) for node in paths})
-    titles = dict(zip(trees, tree_titles(tx, index, trees), strict=True))
     return {
-        node: (titles[int(forest.tree_ids[forest.tree[node]])], *(days[int(forest.ids[row])] for row in path))
-        for node, path in paths.items()
+        node: (
+            f"{forest.tree_kind[forest.tree[node]]} {names[forest.tree[node]]}",
+            *(days(row) for row in forest.path(node)),
+        )
+        for node in nodes
     }
 
 
@@ -234,8 +235,9 @@ class Memories:
     request: Search
     damage: dict[str, None]
     unmade: set[int] = field(default_factory=set)
-    _places: dict[int, tuple[Forest, int]] = field(default_factory=dict)
-    _passing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    forest: Forest | None = None
+    """What the nodes are rows of."""
+    _passing: NDArray[np.bool_] | None = None
     _texts: dict[int, str] = field(default_factory=dict)
     _beneath: dict[int, tuple[int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
     """By node: how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
@@ -250,35 +252,29 @@ class Memories:
         Raises:
             ValueError: if it is no node of the memory, or a leaf without a summary of its own.
         """
-        forest, row = self._place(hit)
-        if forest.owner not in self._passing:
-            self._passing[forest.owner] = allowed_nodes(self.snapshot, forest, self.request)
-        if not self._passing[forest.owner][row] or hit.node in self._beneath:
+        forest, row = self.forest, hit.node
+        if forest is None:
+            raise ValueError(f"the index {self.index.name!r} found node {row} of no forest")
+        at = int(np.searchsorted(forest.told, row))
+        if at == len(forest.told) or forest.told[at] != row:
+            raise ValueError(
+                f"the index {self.index.name!r} found node {row}, which has no summary of its own"
+            )
+        if self._passing is None:
+            self._passing = allowed_nodes(self.snapshot, forest, self.request)
+        if not self._passing[row] or row in self._beneath:
             return False
-        node = trees_rows.nodes_with_ids(self.tx, [hit.node])[hit.node]
-        text = derived.summaries(self.tx, [hit.node]).get(hit.node)
-        if node.dirty or not text:
-            self.unmade.add(hit.node)
+        text = ready_rows(self.tx, self.snapshot, self.index, [row]).get(row)
+        if not text:
+            self.unmade.add(row)
             return False
-        self._texts[hit.node] = text
+        self._texts[row] = text
         turns = self.snapshot.turns
         beneath = turns_beneath(self.snapshot, forest, row)
         pairs = self._shown(turns.ids[beneath[:SOURCE_TURNS]].tolist())
         if pairs:
-            self._beneath[hit.node] = len(beneath), int(turns.said_ms[beneath].max()), pairs
+            self._beneath[row] = len(beneath), int(turns.said_ms[beneath].max()), pairs
         return bool(pairs)
-
-    def _place(self, hit: NodeHit) -> tuple[Forest, int]:
-        """Return the forest that a node is of, and its row there."""
-        if hit.node not in self._places:
-            owner = trees_rows.owner_of_node(self.tx, hit.node)
-            if owner is None:
-                raise ValueError(
-                    f"an index found node {hit.node}, which has no summary of its own in the memory"
-                )
-            forest = forest_of(self.tx, self.snapshot, owner)
-            self._places[hit.node] = forest, int(np.searchsorted(forest.ids, hit.node))
-        return self._places[hit.node]
 
     def _shown(self, listed: Sequence[int]) -> list[tuple[str, str]]:
         """Return (session id, turn id) of the turns that can be shown; each is read once, though it is beneath several nodes."""
@@ -292,29 +288,29 @@ class Memories:
 
     def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
         """Return the evidence of hits that `shows` let pass."""
-        nodes = trees_rows.nodes_with_ids(self.tx, [hit.node for hit in hits])
-        made = []
+        made, forest = [], self.forest
         for hit in hits:
-            forest, row = self._place(hit)
-            count, last_ms, pairs = self._beneath[hit.node]
+            assert forest is not None, "`shows` lets nothing pass without one"
+            row = hit.node
+            count, last_ms, pairs = self._beneath[row]
             one = Evidence(
-                text=self._texts[hit.node],
+                text=self._texts[row],
                 quote="",
                 speaker="",
                 kind="memory",
                 score=hit.score,
                 scores=hit.scores,
                 said=from_ms(last_ms),
-                start=from_ms(nodes[hit.node].start_ms),
-                end=from_ms(nodes[hit.node].end_ms),
+                start=from_ms(int(forest.start_ms[row])),
+                end=from_ms(int(forest.end_ms[row])),
                 sources=turn_sources(pairs),
-                path=path_names(self.tx, self.index, forest, [row])[row],
+                path=path_names(self.snapshot, self.index, forest, [row])[row],
                 why=hit.why,
-                level=nodes[hit.node].level,
+                level=int(forest.level[row]),
                 window=hit.window,
                 turns=count,
-                node_id=hit.node,
-                span=nodes[hit.node].span,
+                node_id=int(forest.ids[row]),
+                span=forest.span(row) if "conversation" in forest.tree_kind else None,
             )
             made.append(one)
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,12 +24,10 @@ from memforest.reading.steps import Steps
 from memforest.search.cache import Snapshots
 from memforest.search.filters import Search
 from memforest.search.snapshot import Snapshot
-from memforest.search.vectors import VectorMaker, digest
-from memforest.store import meta
+from memforest.search.vectors import VectorMaker
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.trees.index import Occasion
-from memforest.trees.refresh import NodeWork
+from memforest.trees.index import ChooseRows, Index
 
 T = TypeVar("T")
 
@@ -38,7 +36,7 @@ PAUSE_S = 0.1
 Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
 
 BUSY_S = 0.5
-"""Seconds of writing after which an index that catches up pauses."""
+"""Seconds of writing after which work behind a write pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,6 @@ class MemoryHost:
     timer: Timer = field(default_factory=Timer)
     question: str = ""
     """The text of the question that is asked, if one is."""
-    occasion: Occasion = "write"
-    """Why an index is advanced."""
     ask: Callable[[str], Awaitable[Search]] | None = None
     """Reads a further question as the one that is asked was read."""
     _busy_s: list[float] = field(default_factory=partial(list, (0.0,)))
@@ -106,34 +102,11 @@ class MemoryHost:
 
     def _write(self, work: Callable[[Tx], T]) -> T:
         with self.db.write() as tx:
-            done = work(tx)
-            meta.bump(tx)
-        return done
+            return work(tx)
 
-    async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
-        """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
-        return await self.summaries.ensure_fresh(chosen, self.timer, self.vectors)
-
-    async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
-        """Make the summaries of nodes whose children have theirs; return why some of them could not be made, by node.
-
-        Raises:
-            ModelRefusedError: if no call can succeed; what was made before is written.
-        """
-        return await self.summaries.consolidate(choose, self.timer, self.vectors)
-
-    async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text, as stored texts are embedded, and as it would be stored.
-
-        Raises:
-            ModelError: if the embedder fails, or there is none.
-            EmbedderMismatchError: if the memory's vectors are of another embedder.
-        """
-        vectors = self._own_vectors()
-        await self.look(vectors.check_own)
-        found = await vectors.make(texts, kind="text")
-        rows = [found[digest(text)] for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), vectors.embedder.dimension)
+    async def ensure_fresh(self, index: Index, choose: ChooseRows | None = None) -> list[str]:
+        """Have the missing summaries of an index made before they are read; return why some of them could not be."""
+        return await self.summaries.ensure_fresh(index, self.timer, choose, self.vectors, self.cache)
 
     def _own_vectors(self) -> VectorMaker:
         if self.vectors is None:

@@ -89,8 +89,7 @@ class Profile(Result):
     With the maker ``"graph"`` it is of no month: its sections tell what the graph has of entities by the time asked for.
     `month` is its calendar key (``"2024-05"``) and [start, end) its time; None without a profile, and `warnings` say why.
     `maker` is what made the lines: rules, a prompt with its model, or ``"composed"`` where the month's text is no profile and
-    its lines were made of the statements. `out_of_date` is whether something was said, corrected or deleted below the month
-    that is not written yet. `since` quotes what they have said since it ended, the last of `said_since` turns.
+    its lines were made of the statements. `since` quotes what they have said since it ended, the last of `said_since` turns.
     `unsupported` are lines of the month's text that are not shown, because no turn supports them as that participant's.
 
     Iterating gives the sections.
@@ -101,7 +100,6 @@ class Profile(Result):
     end: datetime | None
     sections: tuple[ProfileSection, ...]
     maker: str = ""
-    out_of_date: bool = False
     since: tuple[DatedQuote, ...] = ()
     said_since: int = 0
     unsupported: tuple[str, ...] = ()
@@ -145,7 +143,7 @@ def kept_profile(
     if index is None and _keeping(context) is None:
         return None
     try:
-        found = _keeper(context, index).profile(context.tx, wanted)
+        found = _keeper(context, index).profile(context.tx, context.snapshot, wanted)
     except NotFoundError:
         # Who never spoke may be known all the same.
         if index is not None or place_named(graph_in(context), wanted.participant or "") is None:
@@ -233,7 +231,6 @@ def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) ->
         end=from_ms(found.end_ms) if has else None,
         sections=tuple(ProfileSection(name, tuple(lines)) for name, lines in of.items() if lines),
         maker=found.maker,
-        out_of_date=found.out_of_date,
         since=tuple(_quote(since[turn]) for turn in found.since),
         said_since=found.said_since,
         unsupported=found.unsupported,

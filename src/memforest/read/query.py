@@ -33,7 +33,6 @@ from memforest.read.evidence import (
     make_evidence,
     pinned_hits,
     shown_hits,
-    tree_titles,
     with_pinned,
 )
 from memforest.read.host import MemoryHost
@@ -69,7 +68,7 @@ from memforest.store.database import Database
 from memforest.store.sessions import AGAIN
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
-from memforest.trees.attached import Attached, Chosen
+from memforest.trees.attached import Attached
 from memforest.trees.index import MOST_ROUNDS, Index, choose_mode
 
 _ONE_DAY = timedelta(hours=25)
@@ -222,7 +221,7 @@ class QueryPath:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting, (index, lag, behind) = await to_thread(self._snapshot, asked)
+        snapshot, waiting, index = await to_thread(self._snapshot, asked)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
@@ -286,7 +285,6 @@ class QueryPath:
                 "embedder": None if self.embedder is None else self.embedder.model_id,
                 "planner": self.steps.planner.name,
                 "trees": found.trees,
-                "lag": lag,
                 "reranker": found.reranker,
                 **prepared.trace,
                 **why,
@@ -301,7 +299,6 @@ class QueryPath:
                 *unranked,
                 *([] if unknown is None else [unknown]),
                 *waiting,
-                *behind,
                 *ledger.warnings,
             ),
         )
@@ -379,7 +376,7 @@ class QueryPath:
                 break
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
-    def _snapshot(self, asked: Query) -> tuple[Snapshot, list[str], Chosen]:
+    def _snapshot(self, asked: Query) -> tuple[Snapshot, list[str], Index]:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
@@ -423,7 +420,7 @@ class QueryPath:
             wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
             damage: dict[str, None] = {}
-            memories = Memories(tx, snapshot, index, request, damage)
+            memories = Memories(tx, snapshot, index, request, damage, forest=found.forest)
             rankings: list[Iterable[TurnHit | NodeHit]] = [
                 shown_hits(tx, snapshot, found.hits, damage),  # at equal scores a turn comes before a node
                 found.nodes,
@@ -435,10 +432,10 @@ class QueryPath:
             pinned = list(shown_hits(tx, snapshot, pins, damage))
             turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
             nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-            quoted = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
+            quoted = make_evidence(tx, snapshot, index, list(turns.values()), asked.question, found.forest)
             made = dict(zip(turns, quoted, strict=True))
             summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
-            titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
+            names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
             read = best[: asked.rerank_top + found.spare] if reranks else []
             return SearchOutcome(
                 evidence=[
@@ -446,7 +443,9 @@ class QueryPath:
                 ],
                 pinned=[made[hit.turn, hit.fact] for hit in pinned],
                 trees=[
-                    (title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)
+                    (f"{found.forest.tree_kind[tree]} {names[tree]}", round(score, 4))
+                    for tree, score in found.trees
+                    if found.forest is not None
                 ],
                 notes=found.notes,
                 before=said_before(tx, snapshot, read) if reranks else [],

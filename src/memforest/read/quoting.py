@@ -24,10 +24,9 @@ from memforest.search.vectors import digest
 from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
-from memforest.store.evidence import FactOccurrence, TurnText, fact_sayings, turn_texts
+from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, TurnText, fact_sayings, turn_texts
 from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns
 from memforest.store.snapshot import muted_turns
-from memforest.store.trees import QUOTED_MAKERS
 from memforest.text import fold, words
 
 _DERIVED = re.compile("~[0-9a-f]{10}$")

@@ -25,15 +25,11 @@ LAYERS = (
     "entities",
     "aliases",
     "choices",
-    "trees",
-    "leaves",
-    "nodes",
     "summaries",
     "vectors",
     "word_rows",
     "corrections",
     "write_keys",
-    "jobs",
     "files",
 )
 """What is counted, from what was said to what was made of it."""
@@ -43,11 +39,10 @@ LAYERS = (
 class DeleteReceipt(Result):
     """The result of a deletion. It holds no words and no ids of what went.
 
-    `gone` counts, by layer, the rows that are no longer there: of leaves and nodes, how many fewer there are; of summaries,
-    vectors and word rows, those that went, also where they are made anew from what is left. `changed` counts rows that stay and were
+    `gone` counts, by layer, the rows that are no longer there; of summaries, vectors and word rows, those that went, also where
+    they are made anew from what is left. `changed` counts rows that stay and were
     changed: sessions that lost something, turns that lost a sentence, facts that are worded, dated or attributed
-    otherwise now, corrections that lost one of their places or words. `indexes` has the
-    counts of each index.
+    otherwise now, corrections that lost one of their places or words.
 
     `secure_delete` is what the file says of that pragma: whether what is freed is overwritten at once; None where nothing
     was written. If it is not, the file was written anew (`vacuumed`). `wal_pending` is true while another connection reads an older state: then the
@@ -58,7 +53,6 @@ class DeleteReceipt(Result):
     target: str
     gone: Mapping[str, int] = field(default_factory=dict)
     changed: Mapping[str, int] = field(default_factory=dict)
-    indexes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     dry_run: bool = False
     secure_delete: bool | None = None
     wal_pending: bool = False
@@ -87,8 +81,8 @@ class MergeResult(Result):
     `sessions_added` are new here, `sessions_grown` were here in part, `sessions_same` were here already. `renamed` are
     sessions whose id was taken here: id there to id here. `people` are those who are called otherwise here: key there to
     name here. `participants_joined` and `entities_joined` name who and what of both memories has one name, and is one
-    now. A fact of the other memory is inserted, or merged with one that was here. `trees_copied` were taken over with
-    their summaries; `trees_merged` were here and have got leaves.
+    now. A fact of the other memory is inserted, or merged with one that was here. `summaries_copied` were made
+    there, and are asked for here.
     """
 
     user_id: str
@@ -102,17 +96,13 @@ class MergeResult(Result):
     facts_merged: int = 0
     entities_added: int = 0
     corrections_added: int = 0
-    trees_copied: int = 0
-    trees_merged: int = 0
-    total_trees: int = 0
+    summaries_copied: int = 0
     nodes_refreshed: int = 0
     nodes_dirty: int = 0
     renamed: Mapping[str, str] = field(default_factory=dict)
     people: Mapping[str, str] = field(default_factory=dict)
     participants_joined: tuple[str, ...] = ()
     entities_joined: tuple[str, ...] = ()
-    flushed_tree_ids: tuple[str, ...] = ()
-    """Trees whose summaries were made before the call returned."""
     elapsed_sec: float = 0.0
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
@@ -122,7 +112,7 @@ class MergeResult(Result):
 class ForestMergeResult(Result):
     """The result of merging several memories into one: the sums, and what each brought.
 
-    The counts are those of `MergeResult`; `total_trees` is how many the memory has in the end.
+    The counts are those of `MergeResult`.
     """
 
     target_user_id: str
@@ -149,24 +139,9 @@ class ForestMergeResult(Result):
         return sum(one.facts_merged for one in self.merged)
 
     @property
-    def trees_copied(self) -> int:
-        """Trees that were taken over with their summaries."""
-        return sum(one.trees_copied for one in self.merged)
-
-    @property
-    def trees_merged(self) -> int:
-        """Trees that have got leaves, counted for each memory that gave them some."""
-        return sum(one.trees_merged for one in self.merged)
-
-    @property
-    def flushed_tree_ids(self) -> tuple[str, ...]:
-        """Trees whose summaries were made before the call returned."""
-        return tuple(dict.fromkeys(tree for one in self.merged for tree in one.flushed_tree_ids))
-
-    @property
-    def total_trees(self) -> int:
-        """Trees that the memory has now."""
-        return self.merged[-1].total_trees if self.merged else 0
+    def summaries_copied(self) -> int:
+        """Summaries that were made there, and are asked for here."""
+        return sum(one.summaries_copied for one in self.merged)
 
     @property
     def elapsed_sec(self) -> float:
@@ -180,16 +155,13 @@ class ForestMergeResult(Result):
             "sessions_added",
             "facts_inserted",
             "facts_merged",
-            "trees_copied",
-            "trees_merged",
-            "flushed_tree_ids",
-            "total_trees",
+            "summaries_copied",
             "elapsed_sec",
         )
         return {**Result.to_dict(self), **{name: plain(getattr(self, name)) for name in sums}}
 
     def _line(self) -> str:
-        counts = ("facts_inserted", "facts_merged", "trees_copied", "trees_merged", "total_trees")
+        counts = ("facts_inserted", "facts_merged", "summaries_copied")
         return ", ".join(f"{name}={getattr(self, name)}" for name in counts)
 
 

@@ -159,13 +159,10 @@ class IngestResult(Result):
     chunks: tuple[ChunkReport, ...] = ()
     refused: tuple[Refused, ...] = ()
     replaced: bool = False
-    trees_updated: int = 0
-    nodes_written: int = 0
     nodes_refreshed: int = 0
     """Summaries that were made before the write returned."""
     nodes_dirty: int = 0
-    """Nodes of the memory whose summary was out of date when the write returned. They are made behind it, when they are
-    read, by `flush` or by `resume`."""
+    """Summaries that the write was to make and could not. They are made when they are read, by `flush` or by `resume`."""
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
     redacted: int = 0

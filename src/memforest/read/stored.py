@@ -195,60 +195,29 @@ class TreeView(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FailedJobView(Result):
-    """A job that was given up after so many tries; `resume` tries once more."""
-
-    owner: str
-    kind: str
-    key: str
-    tries: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class JobsView(Result):
-    """Due work of indexes. `states` counts jobs; `oldest_due` is when the one that waits longest was due.
-
-    `expired` counts leases that ended before the job was finished, as after a crash; `failed` names the first jobs that
-    were given up.
-    """
-
-    states: Mapping[str, int] = field(default_factory=dict)
-    oldest_due: datetime | None = None
-    expired: int = 0
-    failed: tuple[FailedJobView, ...] = ()
-    due: int = 0
-    """Jobs that wait and are due; others wait for their time, as for the end of a day."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class IndexView(Result):
     """An index of a memory.
 
-    `lag` counts the notes of the feed that it has not placed, and `reason` says why it stopped. `settings` are those in use. `trees`, `nodes` (inner ones) and `leaves` are what it owns, and
-    `counts` is what it says of itself.
+    `settings` are those in use. `trees`, `nodes` (inner ones) and `leaves` are what its forest has, and `counts` is what it
+    says of itself.
     """
 
     name: str
     settings: Mapping[str, Any]
-    lag: int
-    reason: str | None
     trees: int
     nodes: int
     leaves: int
     counts: Mapping[str, Any] = field(default_factory=dict)
 
     def _line(self) -> str:
-        behind = f", {self.lag} behind" if self.lag else ""
-        why = f" ({cut(self.reason, 80)})" if self.reason else ""
-        return f"{self.name}: {self.trees} trees, {self.leaves} leaves{behind}{why}"
+        return f"{self.name}: {self.trees} trees, {self.leaves} leaves"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stats(Result):
     """Counts of a memory. `entities` counts by kind, `trees` by index and kind; `bytes` is the file with its log.
 
-    `indexes` has for each index its version, how far it lags behind and why, its trees, and what it says of itself;
+    `indexes` has for each index its trees and what it says of itself;
     `notes` says what the memory does not have, and why.
     """
 
@@ -277,7 +246,6 @@ class Stats(Result):
     notes: tuple[str, ...] = ()
     timezone: str | None = None
     """The zone in which the memory's days begin; None before the first write."""
-    jobs: JobsView = field(default_factory=JobsView)
     known: float = 1.0
     """Mean share of its first 500 turns that the configured embedder has words for; 1 without one, or where it cannot say."""
     stale: tuple[str, ...] = ()

@@ -1,12 +1,11 @@
 """When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
 
-A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
-first (`Summaries.ensure_fresh`), so no policy changes what is read, only when it is paid for. In a process one refresh
-runs at a time, and beside it, after a write, one of trees that no other session is in: the trees of a session are
-summarised while the next one is extracted. Another process may run one as well, see `memforest.trees`.
+Whoever is about to read summaries has those made that are missing (`Summaries.ensure_fresh`), so no policy changes what is
+read, only when it is paid for. In a process one refresh runs at a time. Another process may run one as well, see
+`memforest.trees.refresh`.
 
 A background task (`Behind`) belongs to the event loop of the write that began it, and ends with it. Nothing is lost then:
-the dirty marks are in the file, and the next refresh goes on from there.
+the next refresh goes on from there.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
@@ -25,20 +24,21 @@ from memforest.concurrency import Turns, to_thread, writing
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
-from memforest.models.ledger import Ledger, current_ledger
+from memforest.models.ledger import Ledger
 from memforest.ports import Embedder, is_remote
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.results import FlushResult, usage
 from memforest.reading.steps import Steps
+from memforest.search.cache import Snapshots, forest_of
+from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import VectorMaker
-from memforest.store import meta
-from memforest.store import trees as trees_rows
+from memforest.store import artifacts, meta
 from memforest.store.connections import Tx, named
 from memforest.store.database import Database
-from memforest.store.meta import nodes_without
-from memforest.trees.annotate import consolidate
+from memforest.times import Clock, to_ms
 from memforest.trees.attached import Attached
-from memforest.trees.refresh import Describe, Embed, NodeWork, Refreshed, Refresher, bounded
+from memforest.trees.index import ChooseRows, Index
+from memforest.trees.refresh import Choose, Embed, Refreshed, Refresher, Rows, drop_outdated
 
 LOOK_AGAIN_S = 1.0
 QUIET_S = 0.1
@@ -159,15 +159,6 @@ class Behind:
                 await _until(ended)
 
 
-Choose = Callable[[Tx], Collection[int]]
-"""Names nodes that are about to be read, out of a read transaction."""
-
-ChooseWork = Callable[[Tx], Sequence[NodeWork]]
-"""Names nodes and how they are to be summarised, out of a read transaction."""
-
-_Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
-
-
 Spending = Callable[[str, Budget | None], AbstractAsyncContextManager[Ledger]]
 """Counts what a block spends under an operation's name, within a budget, and keeps it with the memory."""
 
@@ -195,22 +186,21 @@ class Summaries:
         steps: Steps,
         embedder: Embedder | None,
         attached: Attached,
+        cache: Snapshots,
         *,
         policy: str,
         spending: Spending,
+        clock: Clock,
     ) -> None:
         self.policy = policy
         self._db = db
         self._steps = steps
         self._embedder = embedder
         self._attached = attached
+        self._cache, self._clock = cache, clock
         self._spending = spending
         self._turns = Turns()
         self._behind = Behind(self._run_behind)
-        self._early = Behind(self._run_early)
-        self._next_early: frozenset[int] = frozenset()
-        self._in_hand: frozenset[int] = frozenset()
-        """Trees that are to be refreshed early, and those that are being refreshed so."""
         self._lock = threading.Lock()
         self._did = FlushResult()
         self._unreported: list[str] = []
@@ -218,69 +208,61 @@ class Summaries:
         self._hurried = 0
         """Writes that are under way, and callers who wait for what is made behind them."""
         self._quiet_since = 0.0
+        self.failures: tuple[str, ...] = ()
+        """Why summaries could not be made when they were last to be."""
         self._given_up: object = None
-        """What was dirty when a refresh last failed: reading does not try the same again."""
-
-    @property
-    def describe(self) -> Describe:
-        """Says how nodes are summarised."""
-        return partial(self._attached.work, max_words=self._steps.summary_words)
+        """The state of the memory when a refresh last failed: reading does not try the same again."""
 
     async def make(
         self,
         maker: VectorMaker | None,
         timer: Timer,
-        nodes: Collection[int] | None = None,
         *,
+        now_ms: int | None = None,
         watch: Watch = NOBODY,
     ) -> Refreshed:
-        """Refresh nodes with what is dirty beneath them, or all nodes, as part of the operation under way."""
+        """Make all summaries that are missing and due, as part of the operation under way.
+
+        Args:
+            maker: makes vectors.
+            timer: of the operation.
+            now_ms: the instant by which they are due; None for what was said last.
+            watch: is told how far it is.
+        """
         async with self._turns.turn():
-            if nodes is not None:
-                await self._early.present()
-                return await self._make(maker, timer, nodes, watch=watch)
-            done, in_hand = await self._make_others(maker, timer, watch)
-            if in_hand and not done.failures:
-                await self._early.present()
-                done = done.plus((await self._make_others(maker, timer, watch))[0])
-            return done
-
-    async def _make_others(
-        self, maker: VectorMaker | None, timer: Timer, watch: Watch
-    ) -> tuple[Refreshed, frozenset[int]]:
-        """Bring everything up to date but the trees that are in hand, and return those too."""
-        with self._lock:
-            in_hand = self._in_hand
-            self._next_early &= in_hand  # the others are made here
-        return await self._make(maker, timer, None, but=in_hand, watch=watch), in_hand
-
-    async def _make(
-        self,
-        maker: VectorMaker | None,
-        timer: Timer,
-        nodes: Collection[int] | None,
-        but: Collection[int] = (),
-        watch: Watch = NOBODY,
-    ) -> Refreshed:
-        def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
-            by, without = self._steps.summariser, self._attached.paced
-            refresher = Refresher(
-                self._db, self.describe, by, embed, model, without, partial(watch.say, "refreshed", None)
-            )
-            return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
-
-        return await self._run(maker, timer, refresh)
+            return await self._run(maker, timer, None, None, self._cache, now_ms, watch)
 
     async def _run(
         self,
         maker: VectorMaker | None,
         timer: Timer,
-        work: Callable[[Embed | None, str | None], Awaitable[Refreshed]],
+        indexes: Sequence[Index] | None,
+        choose: Choose | None,
+        cache: Snapshots,
+        now_ms: int | None,
+        watch: Watch = NOBODY,
     ) -> Refreshed:
-        """Run a refresh with the memory's embedder, if this is the maker's, and note its time and whether it failed."""
+        """Refresh with the memory's embedder, if this is the maker's, and note time and whether it failed."""
         with timer.timed("refresh"):
-            done = await work(*await self._embedding(maker))
+            embed, model = await self._embedding(maker)
+            refresher = Refresher(
+                self._db,
+                cache,
+                self._attached.of if indexes is None else (lambda tx: indexes),
+                self._steps.summariser,
+                embed,
+                self._steps.summary_words,
+                model,
+                self._steps.summary_length,
+                lambda index, forest: index.due(forest, now_ms),
+                partial(watch.say, "refreshed", None),
+            )
+            done = await refresher.make(choose)
+            if done.nodes:
+                await to_thread(drop_outdated, self._db, self._cache.get, self._attached.of)
             self._given_up = await to_thread(self._mark) if done.failures else None
+            if done.failures or choose is None:
+                self.failures = tuple(dict.fromkeys(done.failures))
         _note(timer, done)
         return done
 
@@ -297,99 +279,52 @@ class Summaries:
 
     def _mark(self) -> object:
         with self._db.read() as tx:
-            return trees_rows.dirty_mark(tx, without=self._attached.paced(tx))
+            return meta.generation(tx), artifacts.state(tx)
 
     def try_again(self) -> None:
         """Let what could not be made be tried once more in the same state: the model may be back."""
         self._given_up = None
 
-    async def ensure_fresh(self, chosen: Choose, timer: Timer, maker: VectorMaker | None = None) -> list[str]:
-        """Refresh nodes that are about to be read, within the current operation; return why some could not be.
+    async def ensure_fresh(
+        self,
+        index: Index,
+        timer: Timer,
+        choose: ChooseRows | None = None,
+        maker: VectorMaker | None = None,
+        cache: Snapshots | None = None,
+    ) -> list[str]:
+        """Make summaries of an index that are about to be read, within the current operation; return why some could not be.
 
-        What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
-
-        Args:
-            chosen: names the nodes.
-            timer: of the operation.
-            maker: counts the embeddings of the operation; None for one that nobody reads.
+        What has failed in the same state of the memory is not tried again.
         """
-        if not (await to_thread(self._wanted, chosen))[0]:
-            return []
+
+        def chosen(tx: Tx, snapshot: Snapshot) -> Rows:
+            rows = None if choose is None else choose(tx, snapshot, forest_of(tx, snapshot, index))
+            return {index.name: rows}
+
         async with self._turns.turn():
-            await self._early.present()
-            wanted, mark = await to_thread(self._wanted, chosen)
-            if not wanted:
-                return []
-            return await self._tried(mark, lambda: self._make(maker or self._maker(), timer, wanted))
-
-    async def consolidate(
-        self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None
-    ) -> dict[int, str]:
-        """Make the summaries of nodes whose children have theirs; return why some could not be, by node.
-
-        See `memforest.trees.annotate`; arguments as of `ensure_fresh`.
-        """
-        embed, model = await self._embedding(maker or self._maker())
-        with timer.timed("refresh"):
-            done = await consolidate(self._db, self._bounded(chosen), self._steps.summariser, embed, model)
-        _note(timer, done)
-        for failure in done.failures:
-            current_ledger().warn(failure)
-        return done.reasons
-
-    def _bounded(self, chosen: ChooseWork) -> ChooseWork:
-        """Return the choice with the memory's bound of words, where the requests' own do not hold."""
-        return lambda tx: [bounded(one, self._steps.summary_words) for one in chosen(tx)]
-
-    async def _tried(self, mark: object, make: Callable[[], Awaitable[Refreshed]]) -> list[str]:
-        """Make summaries that are about to be read, unless that has failed in the same state; return what failed."""
-        if mark == self._given_up:
-            return ["summaries are out of date, as they could not be made; flush() tries again"]
-        try:
-            with writing():  # also where a question waits for it
-                return (await make()).failures
-        except (StoreWriteError, StoreLockedError) as exc:
-            return [f"summaries are left: {exc}"]
-
-    def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
-        """Return the dirty nodes among the chosen ones, and if there are any a mark that changes with all dirty nodes."""
-        with self._db.read() as tx:
-            paced = self._attached.paced(tx)
-            if not trees_rows.any_dirty(tx, without=paced):
-                return [], None
-            found = trees_rows.nodes_with_ids(tx, nodes_without(tx, chosen(tx), paced))
-            dirty = [node.id for node in found.values() if node.dirty]
-            return dirty, trees_rows.dirty_mark(tx, without=paced) if dirty else None
+            if await to_thread(self._mark) == self._given_up:
+                return ["summaries are out of date, as they could not be made; flush() tries again"]
+            now_ms = to_ms(self._clock())
+            try:
+                with writing():  # also where a question waits for it
+                    done = await self._run(
+                        maker or self._maker(), timer, [index], chosen, cache or self._cache, now_ms
+                    )
+            except (StoreWriteError, StoreLockedError) as exc:
+                return [f"summaries are left: {exc}"]
+            return done.failures
 
     def _maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self._db, self._embedder)
 
-    async def begin(self, budget: Budget, trees: Collection[int]) -> None:
-        """Start making all summaries in the background.
-
-        Trees that no other session is in are begun at once, if nothing bounds what is spent: else the bound would be that
-        of two refreshes.
-
-        Args:
-            budget: what may be spent on it.
-            trees: those that were written.
-        """
-        if budget == Budget() and (settled := await to_thread(self._settled, trees)):
-            with self._lock:
-                self._next_early |= settled
-            self._early.begin(budget)
+    def begin(self, budget: Budget) -> None:
+        """Start making all summaries in the background, within a budget."""
         self._behind.begin(budget)
-
-    def _settled(self, trees: Collection[int]) -> frozenset[int]:
-        """Return those of the trees that one session alone is in."""
-        with self._db.read() as tx:
-            owners, scopes = trees_rows.owners(tx, trees), trees_rows.scopes(tx, trees)
-            kinds = {index.name: index.settled for index in self._attached.of(tx) if not index.paced}
-            return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Note that a write is under way: what it leaves out of date is not made while it goes on."""
+        """Note that a write is under way: the summaries that it leaves missing are not made while it goes on."""
         with self._lock:
             self._writing += 1
         try:
@@ -406,25 +341,7 @@ class Summaries:
             if not self._writing and now - self._quiet_since >= QUIET_S:
                 break
             await asyncio.sleep(QUIET_S)
-        await self._record(self._refresh(budget, self.make))
-
-    async def _run_early(self, budget: Budget) -> None:
-        with self._lock:
-            self._in_hand, self._next_early = self._next_early, frozenset()
-
-        async def make(maker: VectorMaker | None, timer: Timer) -> Refreshed:
-            return await self._make(maker, timer, await to_thread(self._roots, self._in_hand))
-
-        try:
-            if self._in_hand:
-                await self._record(self._refresh(budget, make))
-        finally:
-            with self._lock:
-                self._in_hand = frozenset()
-
-    def _roots(self, trees: Collection[int]) -> set[int]:
-        with self._db.read() as tx:
-            return trees_rows.roots(tx, trees)
+        await self._record(self._refresh(budget, None))
 
     async def _record(self, making: Awaitable[FlushResult]) -> None:
         """Await a background refresh, and keep its counts and warnings for the next write or flush."""
@@ -438,11 +355,11 @@ class Summaries:
             self._did = self._did.plus(did)
             self._unreported += did.warnings
 
-    async def _refresh(self, budget: Budget | None, make: _Make) -> FlushResult:
+    async def _refresh(self, budget: Budget | None, now_ms: int | None) -> FlushResult:
         """Run a refresh that is no part of another operation, and return its counts."""
         async with self._spending("refresh", budget) as ledger:
             timer, maker = Timer(), self._maker()
-            done = await make(maker, timer)
+            done = await self.make(maker, timer, now_ms=now_ms)
             return FlushResult(
                 nodes_refreshed=done.nodes,
                 nodes_dirty=done.left,
@@ -456,7 +373,6 @@ class Summaries:
             self._hurried += 1
         try:
             waited = await self._behind.wait()
-            await self._early.wait()
         finally:
             with self._lock:
                 self._hurried -= 1
@@ -465,7 +381,7 @@ class Summaries:
             self._unreported.clear()
         if waited and did.warnings:
             return did  # it failed just now
-        return did.plus(await self._refresh(budget, self.make))
+        return did.plus(await self._refresh(budget, to_ms(self._clock())))
 
     def take_warnings(self) -> list[str]:
         """Return the warnings of background work since the last call."""
@@ -476,10 +392,10 @@ class Summaries:
     @property
     def at_work(self) -> bool:
         """Whether background work is under way."""
-        return self._behind.at_work or self._early.at_work
+        return self._behind.at_work
 
     async def close(self, *, finish: bool = True) -> None:
-        """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file.
+        """Refresh everything if the policy is "close", then cancel background work; what is not made is missing, and the next refresh finds it.
 
         Args:
             finish: False refreshes nothing.
@@ -487,7 +403,6 @@ class Summaries:
         if self.policy == "close" and finish:
             await self.flush()
         await self._behind.stop()
-        await self._early.stop()
 
 
 def _note(timer: Timer, done: Refreshed) -> None:

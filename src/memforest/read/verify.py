@@ -8,29 +8,29 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from memforest.errors import IndexStateError
 from memforest.read.corrections import verdicts
 from memforest.read.stored import Problem, VerifyReport
-from memforest.read.views import given_up
 from memforest.reading.canonical import fact_identity, is_short_form, speaker_key, tie_end
 from memforest.reading.timestamps import unknown_zone
 from memforest.search.as_of import restated
-from memforest.search.vectors import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, corrections, derived, indexes, jobs, sessions, snapshot, trees
+from memforest.search.cache import forest_of
+from memforest.search.snapshot import load_snapshot
+from memforest.search.vectors import digest, index_tokens, turn_text
+from memforest.store import artifacts, checks, corrections, derived, indexes, sessions, snapshot
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, UNEXPECTED, Tx, mapped_errors
 from memforest.store.entities import wrong_aliases
 from memforest.store.facts import FactRow, OccurrenceRow
-from memforest.store.indexes import IndexRow
 from memforest.store.sessions import AGAIN, damaged_turns
 from memforest.store.upkeep import bytes_with, rows_with
 from memforest.times import from_ms
 from memforest.trees.attached import Attached
-from memforest.trees.index import Index
 
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of chunks begin whose quotes are pieces of turns."""
 
-DERIVED = frozenset({"tree", "placement", "scene", "index", "vector", "words", "job"})
+DERIVED = frozenset({"tree", "vector", "summary", "words"})
 """Parts that `repair` makes anew from what was said."""
 
 
@@ -38,7 +38,7 @@ _Find = Callable[[Tx, dict[str, int]], list[Problem]]
 
 
 def verify(tx: Tx, attached: Attached) -> VerifyReport:
-    """Check the file, what was said, the trees, placements, facts, and derived rows of a memory.
+    """Check the file, what was said, the trees, facts, and derived rows of a memory.
 
     Args:
         tx: a read transaction of a fresh connection (`Database.fresh`) in which nothing was read yet.
@@ -61,17 +61,19 @@ def verify(tx: Tx, attached: Attached) -> VerifyReport:
         except UNEXPECTED as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
-    return VerifyReport(tuple(problems), checked, (*attached.notes(tx), *notes, *given_up(tx)))
+    return VerifyReport(tuple(problems), checked, (*attached.notes(tx), *notes))
 
 
 def first_problem(tx: Tx, attached: Attached) -> str | None:
     """Return the first problem of a memory and what to do about it; None when there is none."""
-    problems = verify(tx, attached).problems
+    problems = [
+        one for one in verify(tx, attached).problems if one.part != "tree"
+    ]  # trees are stored nowhere
     if not problems:
         return None
     first = next((one for one in problems if one.part not in DERIVED), problems[0])
     more = f", and {len(problems) - 1} more that verify() lists" if len(problems) > 1 else ""
-    if first.part in ("turn", "index"):  # the message says what helps
+    if first.part == "turn":  # the message says what helps
         return f"{first.message}{more}"
     return f"{first.message}{more}; {'run repair()' if first.part in DERIVED else RESTORE}"
 
@@ -128,32 +130,20 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
 
 
 def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]:
-    """Return nodes and leaves without a tree, and the problems that each index finds in its own trees."""
-    found = checks.leaf_contradictions(tx)
-    found += [(f"node {node} is in no tree", owner) for node, owner in checks.orphans(tx)]
-    problems = [Problem("tree", message, owner) for message, owner in found]
-    problems += [
-        Problem("index", f"there are tables of an index {name!r} that the memory does not have")
-        for name in sorted(indexes.stray_tables(tx))
-    ]
-    for row in indexes.rows(tx):
-        checked["trees"] += len(trees.heads(tx, row.name))
-        problems += _of_index(tx, attached, row, attached.open(row))
-    checked["leaves"] = trees.leaf_count(tx)
+    """Return what is wrong with the trees that each index grows."""
+    problems = []
+    snapshot = load_snapshot(tx)
+    for index in attached.of(tx):
+        try:
+            forest = forest_of(tx, snapshot, index)
+            found = index.check(forest)
+        except (IndexStateError, *UNEXPECTED) as exc:  # a checker must not trust what it checks
+            found = [f"the trees cannot be made: {exc}"]
+        else:
+            checked["trees"] += len(forest.tree_kind)
+            checked["leaves"] += len(forest) - len(forest.inner)
+        problems += [Problem("tree", f"{index.name}: {message}", index.name) for message in found]
     return problems
-
-
-def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: Index) -> list[Problem]:
-    """Return the problems that an index finds in itself; while it lags, only those of its trees' shape."""
-    if (lost := attached.lost(tx, row)) is not None:
-        return [Problem("index", lost, row.name)]
-    try:
-        found = index.check(tx)
-    except UNEXPECTED as exc:  # a checker must not trust what it checks
-        why = f"the index {row.name!r}: the rows contradict each other: {exc!r}"
-        return [Problem("index", why, row.name)]
-    behind = row.cursor != indexes.feed_position(tx)
-    return [Problem(one.part, one.message, row.name) for one in found if not behind or one.part == "tree"]
 
 
 def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -248,7 +238,12 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     found = wrong_vectors(tx)
     checked["vectors"] = len(checks.vector_digests(tx))
     problems = [f"the vector of {kind} {item} {message}" for kind, item, message in found]
-    return [Problem("vector", message) for message in (*problems, *indexes.problems(tx))]
+    summaries = artifacts.damaged(tx)
+    checked["summaries"] = artifacts.count(tx)
+    return [
+        *(Problem("vector", message) for message in (*problems, *indexes.problems(tx))),
+        *(Problem("summary", message) for message in summaries),
+    ]
 
 
 def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
@@ -262,21 +257,14 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     expected = {
         **{("turn", row): turn_text(speaker, text) for row, speaker, text, _ in turns},
         **{("fact", row): text for row, _, text, _ in checks.indexed_texts(tx, "fact")},
-        **{("node", row): text for row, text in checks.summary_texts(tx)},
     }
     for kind, item, stored in checks.vector_digests(tx):
         text = expected.get((kind, item))
         if kind == "turn" and item in damaged:
             continue
-        if text is None or stored not in (digest(text), mean_digest(text) if kind == "node" else b""):
+        if text is None or stored != digest(text):
             problems.append((kind, item, "is not of its present text"))
     return problems
-
-
-def _jobs(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that each job has a valid state, lease and payload."""
-    checked["jobs"] = jobs.total(tx)
-    return _of("job", jobs.job_problems(tx))
 
 
 _PARTS: dict[str, _Find] = {
@@ -288,7 +276,6 @@ _PARTS: dict[str, _Find] = {
     "entity": _entities,
     "vector": _vectors,
     "words": _words,
-    "job": _jobs,
 }
 
 

@@ -1,9 +1,9 @@
-"""Views of a memory: its sessions, turns, trees, indexes, jobs and counts, and what would be made otherwise now.
+"""Views of a memory: its sessions, turns, trees, indexes and counts, and what would be made otherwise now.
 
 Views take a `ViewContext`, an open read transaction with the snapshot that belongs to it.
 
-Trees are nested views. All are unfolded together, level by level: a level is a handful of statements, however many nodes
-it has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
+Trees are nested views. Those of an index are unfolded together, level by level: a limit cuts all of them at about the
+same depth instead of showing one whole and the next not at all.
 
 `known_shares` says how much of a text an embedder has words for. An English model knows few words of other scripts: of a
 Chinese chat the shipped ones know 28 % of the characters. Vectors then tell little, and the ranking goes by words as far
@@ -12,22 +12,22 @@ as they do not (`memforest.search.filters.known_words`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from functools import partial
-from itertools import accumulate, chain, islice, zip_longest
+from itertools import chain, islice, zip_longest
+
+import numpy as np
 
 from memforest.config import Config
-from memforest.errors import InputError, ModelError, NotFoundError
-from memforest.nodes import Node, TreeHead
+from memforest.errors import IndexStateError, InputError, ModelError, NotFoundError
 from memforest.plain import Listing
-from memforest.ports import Embedder, Summariser
+from memforest.ports import Embedder
 from memforest.read.quoting import Quotes
 from memforest.read.stored import (
-    FailedJobView,
     IndexView,
-    JobsView,
     SessionPage,
     SessionView,
     Stale,
@@ -39,29 +39,31 @@ from memforest.read.stored import (
 )
 from memforest.reading.timestamps import stored_zone, zone_note
 from memforest.search.as_of import Moment
-from memforest.search.cache import Snapshots
+from memforest.search.cache import Snapshots, digests_of, forest_of
+from memforest.search.forest import FACT, INNER, TURNS, Forest, as_keys
 from memforest.search.snapshot import Known, Snapshot, all_known
 from memforest.settings import MAX_TREE_DEPTH
-from memforest.store import database, derived, evidence, jobs, meta, sessions, snapshot, trees
+from memforest.store import artifacts, database, evidence, meta, sessions, snapshot
 from memforest.store import indexes as indexes_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
 from memforest.store.sessions import MOST, damaged_turns, session_origins
 from memforest.text import cut, entity_key
-from memforest.times import from_ms, to_ms
+from memforest.times import from_ms
 from memforest.trees.attached import Attached, outdated
-from memforest.trees.refresh import Describe, makers_of, stale_nodes
+from memforest.trees.index import Index
+from memforest.trees.refresh import missing_count
+from memforest.trees.texts import leaf_texts
 
 
-def index_views(tx: Tx, attached: Attached) -> list[IndexView]:
+def index_views(tx: Tx, snapshot: Snapshot, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name."""
-    lag, sizes = attached.lagging(tx), attached.sizes(tx)
     views = []
     for row in indexes_rows.rows(tx):
-        index, reason = attached.open(row), attached.lost(tx, row) or row.reason
-        own, counts = sizes.get(row.name, (0, 0, 0)), attached.counts(tx, row, index)
-        views.append(IndexView(row.name, asdict(index.settings), lag.get(row.name, 0), reason, *own, counts))
+        counts = attached.counts(tx, snapshot, row)
+        sizes = {name: counts.pop(name) for name in ("trees", "nodes", "leaves")}
+        views.append(IndexView(row.name, asdict(attached.open(row).settings), **sizes, counts=counts))
     return views
 
 
@@ -74,17 +76,19 @@ class Makers:
     """What makes a memory's parts now: the extractor's name with its version, who summarises, and turns per chunk."""
 
     extractor: str
-    summariser: Summariser
+    summariser: str
+    summaries: frozenset[str]
+    """All that is noted as the makers of summaries."""
     chunk_turns: int
     embedder: str | None
 
 
-def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Makers, describe: Describe) -> Stale:
-    """Return what `rebuild(stale=True)` would make anew; it reads every summary's inputs."""
+def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Makers) -> Stale:
+    """Return what `rebuild(stale=True)` would make anew; that is counted by what has made it."""
     return Stale(
         chunks=_chunks(tx, present),
         sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.chunk_turns)),
-        summaries=len(stale_nodes(tx, describe, present.summariser)),
+        summaries=sum(artifacts.of_others(tx, present.summaries).values()),
         indexes=outdated(tx, config, attached),
         texts=indexes_rows.lacking_count(tx)
         if present.embedder not in (None, meta.get(tx, "embedder"))
@@ -112,8 +116,8 @@ def stale_notes(tx: Tx, config: Config, attached: Attached, present: Makers) -> 
         for why, count in _chunks(tx, present).items()
     ]
     found += [
-        f"{count} summaries were made by {maker}, now it is {present.summariser.name}; rebuild(stale=True) makes them anew"
-        for maker, count in derived.summaries_of_others(tx, makers_of(present.summariser)).items()
+        f"{count} summaries were made by {maker}, now it is {present.summariser}; rebuild(stale=True) makes them anew"
+        for maker, count in artifacts.of_others(tx, present.summaries).items()
     ]
     found += [
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"
@@ -171,27 +175,6 @@ def unknown_note(share: float, embedder: str, what: str = "this memory") -> str 
     )
 
 
-def jobs_view(tx: Tx, now: datetime) -> JobsView:
-    """Return the counts of jobs as of a time, and the first that were given up."""
-    states, oldest_ms, expired, failed, due = jobs.count(tx, now_ms=to_ms(now))
-    return JobsView(
-        states=states,
-        oldest_due=None if oldest_ms is None else from_ms(oldest_ms),
-        expired=expired,
-        due=due,
-        failed=tuple(FailedJobView(*one) for one in failed),
-    )
-
-
-def given_up(tx: Tx) -> list[str]:
-    """Return the first jobs that were given up, in words, each with its reason."""
-    return [
-        f"job {cut(repr(key), 60)} of {cut(repr(owner), 60)} was given up after {tries} tries: "
-        f"{reason}; resume() tries once more"
-        for owner, _, key, tries, reason in jobs.given_up(tx)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class ViewContext:
     """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
@@ -204,6 +187,8 @@ class ViewContext:
     """What makes the memory's parts now."""
     moment: Moment | None = None
     """The moment that `cache` has snapshots of; None for the memory as it is."""
+    failed: Sequence[str] = ()
+    """Why summaries could not be made when they were last to be."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -230,13 +215,14 @@ class ViewContext:
 
 def indexes(context: ViewContext) -> list[IndexView]:
     """Return the memory's indexes, by name."""
-    return index_views(context.tx, context.attached)
+    return index_views(context.tx, context.snapshot, context.attached)
 
 
 def stats(context: ViewContext, user_id: str) -> Stats:
     """Return counts of everything, the embedder, the schema and the size on disk."""
     tx = context.tx
-    nodes, dirty = trees.node_count(tx, without=context.attached.paced(tx))
+    views = index_views(tx, context.snapshot, context.attached)
+    dirty = missing_count(tx, context.snapshot, context.attached.of(tx))
     found = meta.count_rows(tx)
     embedder, known = meta.get(tx, "embedder"), sampled_share(tx, context.cache.known)
     present = context.present
@@ -248,8 +234,8 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         facts=found["fact"],
         occurrences=found["occurrence"],
         entities=meta.entities_by_kind(tx),
-        trees=meta.trees_by_index(tx),
-        nodes=nodes,
+        trees={one.name: kinds for one in context.attached.of(tx) if (kinds := _kinds(context, one.name))},
+        nodes=sum(view.nodes + view.leaves for view in views),
         dirty_nodes=dirty,
         failed_chunks=meta.count_failed_chunks(tx),
         vectors=meta.vectors_by_kind(tx),
@@ -263,22 +249,18 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         makers=meta.makers(tx),
         spent=meta.total(tx),
         indexes={
-            view.name: {
-                "lag": view.lag,
-                "reason": view.reason,
-                "trees": view.trees,
-                **view.counts,
-            }
-            for view in index_views(tx, context.attached)
+            view.name: {"trees": view.trees, "nodes": view.nodes, "leaves": view.leaves, **view.counts}
+            for view in views
         },
         notes=(
             *context.attached.notes(tx),
+            *(view.counts["failed"] for view in views if "failed" in view.counts),
+            *(f"summaries are left: {why}" for why in context.failed[:3]),
             *stale,
             *([note] if (note := zone_note(stored_zone(tx), context.config.timezone)) else []),
             *([note] if (note := unknown_note(known, embedder or "")) else []),
         ),
         timezone=stored_zone(tx),
-        jobs=jobs_view(tx, context.config.clock()),
         stale=tuple(stale),
     )
 
@@ -299,6 +281,21 @@ class TreeQuery:
     """Instead of trees, this node and what is below it."""
 
 
+_NUMBERED = ("scene", "year")
+"""Kinds of trees whose names are numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The trees of one index that are shown: their roots, the nodes that are unfolded, and titles by root."""
+
+    index: Index
+    forest: Forest
+    roots: Sequence[int]
+    rows: frozenset[int]
+    titles: Mapping[int, str]
+
+
 def tree_views(context: ViewContext, wanted: TreeQuery) -> list[TreeView]:
     """Return the forest as nested views, roots first.
 
@@ -307,161 +304,156 @@ def tree_views(context: ViewContext, wanted: TreeQuery) -> list[TreeView]:
         NotFoundError: if no tree has that scope, or the memory has no such index.
         ConfigError: if there is no such index at all.
     """
-    shown, nodes, titles, owners = _shown(context, wanted)
-    tx, every = context.tx, nodes.values()
-    leaves = {node.id: node.item or 0 for node in every if node.item_kind == "fact"}
-    facts, texts = list(leaves.values()), trees.node_texts(tx, every)
-    quotes, said = Quotes.read(tx, facts), evidence.fact_sources(tx, facts)
-    pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()}
-    pairs |= evidence.leaf_sources(tx, [node.id for node in every if node.item_kind == "turn"])
-    makers, paced = derived.summary_makers(tx, list(nodes)), context.attached.paced(tx)
-    names: dict[int, str] = {}
-    for name in sorted(set(owners.values())):
-        own = [node.id for node in every if owners.get(node.tree) == name]
-        names |= context.attached.get(tx, name).node_names(tx, own)
-
-    def view(node: Node, title: str, first: int | None = None) -> TreeView:
-        """Return the view of a node; in a tree whose nodes have spans, `first` is the ordinal at which it begins."""
-        span = node.span or (None if first is None else (first, first + node.count))
-        below = [nodes[child] for child in node.children if child in nodes]
-        if len(below) < len(node.children):
-            below = []
-        places = accumulate((one.count for one in below), initial=0)
-        begins = [None if span is None else span[0] + place for place in places]
-        maker = makers.get(node.id)
-        return TreeView(
-            title=title or names.get(node.id, ""),
-            start=from_ms(node.start_ms),
-            end=from_ms(node.end_ms),
-            level=node.level,
-            leaves=node.count,
-            summary=texts.get(node.id, ""),
-            # A node of a paced index that has no text yet, or never has one, is not out of date.
-            dirty=node.dirty and not (owners.get(node.tree) in paced and maker is None),
-            children=tuple(view(one, "", at) for one, at in zip(below, begins, strict=False)),
-            quotes=quotes.all(node.item) if node.item_kind == "fact" and node.item is not None else (),
-            sources=turn_sources(pairs.get(node.id, [])),
-            span=span,
-            window=node.window,
-            node_id=node.id,
-            maker="" if maker is None else maker.maker,
-        )
-
-    views = [
-        replace(view(nodes[head.root or 0], titles[head.tree]), index=owners[head.tree]) for head in shown
-    ]
+    views = [view for shown in _shown(context, wanted) for view in _views_of(context, shown)]
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
-def shown_nodes(context: ViewContext, wanted: TreeQuery) -> list[int]:
-    """Return the nodes of which `tree_views` shows the summaries.
+def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
+    tx, snapshot, forest, index = context.tx, context.snapshot, shown.forest, shown.index
+    rows = sorted(shown.rows)
+    facts = {row: int(snapshot.facts.ids[forest.item[row]]) for row in rows if forest.kind[row] == FACT}
+    runs = {
+        row: snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist()
+        for row in rows
+        if forest.kind[row] == TURNS
+    }
+    told = {row for row in rows if row in set(forest.told.tolist())}
+    keys = dict(zip(rows, as_keys(digests_of(tx, snapshot, index)[rows]), strict=True)) if told else {}
+    made = artifacts.found(tx, {keys[row] for row in told})
+    texts = {row: made[keys[row]].text for row in told if keys[row] in made}
+    texts |= leaf_texts(tx, forest, [row for row in rows if row not in texts and forest.kind[row] != INNER])
+    quotes, said = Quotes.read(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
+    named = evidence.turn_names(tx, {turn for turns in runs.values() for turn in turns})
+    pairs = {row: said.get(fact, []) for row, fact in facts.items()}
+    pairs |= {row: [named[turn] for turn in turns if turn in named] for row, turns in runs.items()}
+    names = index.node_names(snapshot, forest, rows)
+    spanned = set(forest.tree_kind) == {"conversation"}
 
-    Raises:
-        InputError, NotFoundError, ConfigError: as there.
-    """
-    return [node.id for node in _shown(context, wanted)[1].values() if node.level or node.dirty]
+    def view(row: int, title: str) -> TreeView:
+        below = forest.children[row]
+        return TreeView(
+            title=title or names.get(row, ""),
+            start=from_ms(int(forest.start_ms[row])),
+            end=from_ms(int(forest.end_ms[row])),
+            level=int(forest.level[row]),
+            leaves=int(forest.counts[row]),
+            summary=texts.get(row, ""),
+            # A node of a paced index that has no text yet is not out of date.
+            dirty=row in told and keys[row] not in made and not index.paced,
+            children=tuple(view(one, "") for one in below) if shown.rows.issuperset(below) else (),
+            quotes=quotes.all(facts[row]) if row in facts else (),
+            sources=turn_sources(pairs.get(row, [])),
+            span=forest.span(row) if spanned else None,
+            window=forest.window_of(row),
+            node_id=int(forest.ids[row]),
+            maker=made[keys[row]].maker if row in told and keys[row] in made else "",
+        )
+
+    for root in shown.roots:
+        yield replace(view(root, shown.titles[root]), index=index.name)
 
 
-def _shown(
-    context: ViewContext, wanted: TreeQuery
-) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
-    """Return the trees that are shown, their unfolded nodes, and the titles and indexes of trees."""
+def indexes_shown(context: ViewContext, wanted: TreeQuery) -> list[Index]:
+    """Return the indexes of which `tree_views` shows nodes; errors are those of `tree_views`."""
+    return [shown.index for shown in _shown(context, wanted)]
+
+
+def rows_shown(tx: Tx, snapshot: Snapshot, forest: Forest, *, index: Index, wanted: TreeQuery) -> list[int]:
+    """Return the nodes of an index's forest of which `tree_views` shows the summaries."""
+    return sorted(_of_index(tx, snapshot, index, forest, wanted, several=False).rows)
+
+
+def _shown(context: ViewContext, wanted: TreeQuery) -> list[_Shown]:
+    """Return the trees that are shown, by index."""
     scope, name, depth, limit = wanted.scope, wanted.index, wanted.depth, wanted.limit
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
+    if wanted.node is not None and (scope is not None or name is not None):
+        raise InputError("tree(node=...) is of one node; leave out scope and index")
+    tx, snapshot, attached = context.tx, context.snapshot, context.attached
+    forests = []
+    for index in attached.of(tx) if name is None else [attached.get(tx, name)]:
+        with suppress(IndexStateError) if name is None else nullcontext():
+            forests.append((index, forest_of(tx, snapshot, index)))
+    some = [(index, forest) for index, forest in forests if len(forest.tree_kind)]
+    found = [_of_index(tx, snapshot, *one, wanted, several=len(some) > 1) for one in some]
+    found = [one for one in found if one.roots]
+    if not found and wanted.node is not None:
+        raise NotFoundError(
+            f"there is no node {wanted.node}; nodes of trees that have changed have other numbers"
+        )
+    if not found and scope is not None:
+        of = "" if name is None else f" of the index {name!r}"
+        raise NotFoundError(
+            f"there is no tree{of} for {cut(repr(scope), 60)}; list the trees without a scope"
+        )
+    return found
+
+
+def _of_index(
+    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, wanted: TreeQuery, *, several: bool
+) -> _Shown:
+    """Return what is shown of one index's trees; where several have some, titles say which it is."""
     if wanted.node is not None:
-        if scope is not None or name is not None:
-            raise InputError("tree(node=...) is of one node; leave out scope and index")
-        return _branch(context, wanted.node, depth, limit)
-    heads: dict[int, tuple[str, TreeHead]] = {}
-    owners: dict[int, str] = {}
-    titles: dict[int, str] = {}
-    called: set[int] = set()
-    attached = context.attached
-    used = attached.of(context.tx) if name is None else [attached.get(context.tx, name)]
-    for index in used:
-        found = [
-            (kind, head) for kind, _, head in trees.heads(context.tx, index.name) if head.root is not None
-        ]
-        own = {head.tree: (kind, head) for kind, head in found}
-        heads |= own
-        owners |= dict.fromkeys(own, index.name)
-        if scope is not None:
-            labels = index.labels(context.tx, own)
-            called |= {
-                tree
-                for tree, (kind, _) in own.items()
-                if _is_called(scope, kind, labels[tree], numbered=kind in index.numbered)
-            }
-    if scope is not None:
-        heads = {tree: one for tree, one in heads.items() if tree in called}
-        if not heads:
-            of = "" if name is None else f" of the index {name!r}"
-            raise NotFoundError(
-                f"there is no tree{of} for {cut(repr(scope), 60)}; list the trees without a scope"
-            )
-    shown = _largest(heads.values(), limit)
-    for index in used:
-        own_shown = [head.tree for head in shown if owners[head.tree] == index.name]
-        titles |= index.titles(context.tx, own_shown) if own_shown else {}
-    several = len({owners[head.tree] for head in shown}) > 1
-    titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
-    return shown, _unfold(context.tx, [head.root or 0 for head in shown], depth, limit), titles, owners
+        (row,) = forest.rows_with(np.array([wanted.node], dtype=np.int64)).tolist()
+        if row < 0:
+            return _Shown(index, forest, (), frozenset(), {})
+        root = bool(forest.parent[row] < 0)
+        title = index.titles(tx, snapshot, forest)[int(forest.tree[row])] if root else ""
+        return _Shown(index, forest, [row], _unfolded(forest, [row], wanted), {row: title})
+    trees: Sequence[int] = range(len(forest.tree_kind))
+    if wanted.scope is not None:
+        names = index.names(snapshot, forest)
+        trees = [tree for tree in trees if _is_called(wanted.scope, forest.tree_kind[tree], names[tree])]
+    trees = _largest(forest, trees, wanted.limit)
+    titles = index.titles(tx, snapshot, forest) if trees else []
+    mark = f" ({index.name})" if several else ""
+    roots = {int(forest.tree_root[tree]): f"{titles[tree]}{mark}" for tree in trees}
+    return _Shown(index, forest, list(roots), _unfolded(forest, list(roots), wanted), roots)
 
 
-def _branch(
-    context: ViewContext, node: int, depth: int, limit: int | None
-) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
-    """Return what `_shown` does of one node, as if it were the root of its tree.
-
-    Raises:
-        NotFoundError: if there is no such node.
-    """
-    tx = context.tx
-    nodes = _unfold(tx, [node], depth, limit)
-    if node not in nodes:
-        raise NotFoundError(f"there is no node {node}; nodes of trees that were made anew have other numbers")
-    tree = nodes[node].tree
-    kind, _, head = trees.head_of(tx, tree)
-    [owner] = trees.owners(tx, [tree]).values()
-    index = context.attached.get(tx, owner)
-    titles = index.titles(tx, {tree: (kind, head)}) if head.root == node else {tree: ""}
-    return [replace(head, root=node)], nodes, titles, {tree: owner}
+def _kinds(context: ViewContext, name: str) -> dict[str, int]:
+    """Return how many trees of each kind an index has."""
+    index = context.attached.get(context.tx, name)
+    try:
+        return dict(sorted(Counter(forest_of(context.tx, context.snapshot, index).tree_kind).items()))
+    except IndexStateError:  # the notes say so
+        return {}
 
 
-def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
+def _is_called(scope: str, kind: str, label: str) -> bool:
     """Return whether a name given by the caller names this tree's scope; a numbered scope is named with its kind."""
-    if numbered:
+    if kind in _NUMBERED:
         return scope.casefold() == f"{kind} {label}"
     key = entity_key(scope)
     return label == scope or (key is not None and key == entity_key(label))
 
 
-def _largest(found: Collection[tuple[str, TreeHead]], limit: int | None) -> list[TreeHead]:
+def _largest(forest: Forest, trees: Sequence[int], limit: int | None) -> Sequence[int]:
     """Keep all trees, or when their roots would take more than half of the limit, the largest of each kind."""
-    if limit is None or 2 * len(found) <= limit:
-        return [head for _, head in found]
-    kinds: dict[str, list[TreeHead]] = {}
-    for kind, head in sorted(found, key=lambda pair: -pair[1].count):
-        kinds.setdefault(kind, []).append(head)
+    if limit is None or 2 * len(trees) <= limit:
+        return trees
+    kinds: dict[str, list[int]] = {}
+    for tree in sorted(trees, key=lambda tree: -int(forest.counts[forest.tree_root[tree]])):
+        kinds.setdefault(forest.tree_kind[tree], []).append(tree)
     in_turn = chain.from_iterable(zip_longest(*kinds.values()))
-    return [head for head in in_turn if head is not None][: max(1, limit // 2)]
+    return [tree for tree in in_turn if tree is not None][: max(1, limit // 2)]
 
 
-def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict[int, Node]:
+def _unfolded(forest: Forest, roots: Sequence[int], wanted: TreeQuery) -> frozenset[int]:
     """Return the roots and what is below them; a node's children are all there, or none of them is."""
-    frontier = trees.nodes_with_ids(tx, roots)
-    nodes = dict(frontier)
-    for _ in range(min(depth, MAX_TREE_DEPTH)):
+    found, frontier = set(roots), list(roots)
+    for _ in range(min(wanted.depth, MAX_TREE_DEPTH)):
         opened: list[int] = []
-        for node in frontier.values():
-            if limit is None or len(nodes) + len(opened) + len(node.children) <= limit:
-                opened += node.children
+        for row in frontier:
+            below = forest.children[row]
+            if wanted.limit is None or len(found) + len(opened) + len(below) <= wanted.limit:
+                opened += below
         if not opened:
             break
-        frontier = trees.nodes_with_ids(tx, opened)
-        nodes.update(frontier)
-    return nodes
+        found.update(opened)
+        frontier = opened
+    return frozenset(found)
 
 
 def session_page(

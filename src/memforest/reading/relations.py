@@ -11,7 +11,7 @@ relations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
@@ -313,7 +313,7 @@ def find_relations(
     if language not in LANGUAGES or sum(any(one in plain for one in forms) for forms in spelt.values()) < 2:
         return ()
     named = {form for name in usable[:_MAX_NAMES] for form in spelt[name]}
-    pattern, words = _pattern_of(frozenset(named)), load_words(language)
+    words = load_words(language)
     known = {form: name for name in reversed(usable) for form in spelt[name]}
     joined = {_pair(state.entity, state.value) for state in states}
     found: dict[Relation, None] = {}
@@ -326,7 +326,7 @@ def find_relations(
     for piece in split_sentences(plain):
         if piece.text.endswith(_ASKED) or piece.text.startswith("¿"):
             continue
-        for source, label, target in _Sentence(_tokens(piece.text, pattern), words).relations():
+        for source, label, target in _Sentence(_tokens(piece.text, named), words).relations():
             pair = _pair(source, target)
             if pair[0] != pair[1] and pair not in joined and label and len(label) <= MAX_LABEL_CHARS:
                 found[Relation(known[source], label, known[target])] = None
@@ -337,28 +337,46 @@ def _pair(one: str, other: str) -> tuple[str, ...]:
     return tuple(sorted((entity_key(one) or one, entity_key(other) or other)))
 
 
-@lru_cache(maxsize=512)
-def _pattern_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of a sentence's tokens: some names, the longest first, then words and marks."""
-    known = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
-    return re.compile(
-        rf"(?<!\w)(?P<name>{known})(?P<owns>'s?(?= ))?(?![\w'+&#@/%$-])|(?P<word>{_WORD})|(?P<mark>[^\w\s])"
-    )
+_TOKEN = re.compile(rf"(?P<word>{_WORD})|[^\w\s]")
+_BEHIND_NAME = re.compile(r"(?P<owns>'s?(?= ))?(?![\w'+&#@/%$-])")
 
 
-def _tokens(sentence: str, pattern: re.Pattern[str]) -> list[Token]:
-    """Return the tokens of a sentence; a contracted "not" is a word of its own."""
+def _named(sentence: str, names: Collection[str]) -> list[tuple[int, int, str, int, bool]]:
+    """Return where names stand, the longest first at each place: (start, minus length, name, end, whether it owns).
+
+    Compiling a pattern of the names of every statement costs more than reading it.
+    """
+    found = []
+    for name in names:
+        at = sentence.find(name)
+        while at >= 0:
+            behind = _BEHIND_NAME.match(sentence, at + len(name))
+            before = sentence[at - 1 : at]
+            if behind and not (before.isalnum() or before == "_"):
+                found.append((at, -len(name), name, behind.end(), behind["owns"] is not None))
+            at = sentence.find(name, at + 1)
+    return sorted(found)
+
+
+def _tokens(sentence: str, names: Collection[str]) -> list[Token]:
+    """Return the tokens of a sentence: names, words and marks; a contracted "not" is a word of its own."""
     found: list[Token] = []
-    for match in pattern.finditer(sentence):
-        name, word = match["name"], match["word"]
-        if name:
-            found.append(Token(name, (name,), owns=match["owns"] is not None))
-        elif word and word.lower().endswith("n't"):
+    named, at = _named(sentence, names), 0
+    while True:
+        match = _TOKEN.search(sentence, at)
+        named = [one for one in named if one[0] >= at]
+        if named and (match is None or named[0][0] <= match.start()):
+            _, _, name, at, owns = named[0]
+            found.append(Token(name, (name,), owns=owns))
+            continue
+        if match is None:
+            return found
+        at, word = match.end(), match["word"]
+        if word and word.lower().endswith("n't"):
             found += [Token(word[:-3].lower() or "do"), Token("not")]
         else:
             opens = word is not None and (not found or found[-1].text in "()[]:-—–")
             found.append(Token(match.group().lower() if opens else match.group()))
-    return found
 
 
 class _Sentence:

@@ -16,7 +16,7 @@ predicate; ``{v}`` stands for a value, ``{o}`` for the one before it, ``{n}`` fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -245,8 +245,6 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
     named = {name.replace("’", "'").lower(): name for name in subjects if name.strip()}
     if not named:
         return ()
-    longest_first = "|".join(re.escape(name) for name in sorted(sorted(named), key=len, reverse=True))
-    pattern = re.compile(rf"(?<![^\W_])(?:{longest_first})(?![^\W_])", re.IGNORECASE)
     # Quotations of several words are speech, and blanked by NUL; a quoted name stays.
     flat = text.translate(_PLAIN)
     for found in _QUOTED.finditer(flat):
@@ -255,18 +253,40 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
     states: dict[State, None] = {}
     whole = len(flat) <= MAX_PIECE_CHARS and not _SENTENCE_INSIDE.search(flat)
     for piece in [SentenceSpan(0, len(flat), flat)] if whole else split_sentences(flat):
-        known = {one.start(): named[one.group().lower()] for one in pattern.finditer(piece.text)}
+        spans = _named_spans(piece.text, named)
+        known = {start: named[name] for start, name in spans}
         if not known or piece.text.endswith(_QUESTION_END) or piece.text.startswith("¿"):
             continue
         given, masked = text[piece.start : piece.end], piece.text
-        for one in pattern.finditer(piece.text):
-            masked = masked[: one.start()] + NAME * len(one.group()) + masked[one.end() :]
+        for start, name in spans:
+            masked = masked[:start] + NAME * len(name) + masked[start + len(name) :]
         for code in LANGUAGES:
             own = dict.fromkeys(_Reader(piece.text, given, known, masked, load_table(code)).states())
             states |= own
             if own:
                 break
     return tuple(states)
+
+
+def _named_spans(text: str, names: Collection[str]) -> list[tuple[int, str]]:
+    """Return where names in lower case stand as whole words, and which: the longest at each place.
+
+    Compiling a pattern of the names of every statement costs more than reading it.
+    """
+    lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+    found: list[tuple[int, int, str]] = []
+    for name in names:
+        at = lower.find(name)
+        while at >= 0:
+            end = at + len(name)
+            if not (lower[at - 1 : at].isalnum() or lower[end : end + 1].isalnum()):
+                found.append((at, -len(name), name))
+            at = lower.find(name, at + 1)
+    spans: list[tuple[int, str]] = []
+    for at, _, name in sorted(found):
+        if not spans or at >= spans[-1][0] + len(spans[-1][1]):
+            spans.append((at, name))
+    return spans
 
 
 @dataclass(slots=True)

@@ -63,6 +63,8 @@ class Steps:
     """None when trees are browsed by embedding."""
     summary_words: int = LOCAL_SUMMARY_WORDS
     """Most words of a summary."""
+    summary_length: str = ""
+    """What is noted behind the maker of a summary where their length is set, so that those of another one are stale."""
     calls: Calls | None = None
     """The way to the chat model."""
     by_chat: frozenset[str] = frozenset()
@@ -140,6 +142,7 @@ def choose_steps(config: Config) -> Steps:
         browser=by_chat.get("browse"),
         summary_words=config.summary_words
         or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
+        summary_length="" if config.summary_words is None else f", {config.summary_words} words",
         calls=calls,
         by_chat=frozenset() if calls is None else frozenset(config.chat_steps),
     )

@@ -1,13 +1,11 @@
 """The snapshot of one memory that queries share, and the forests of its indexes, brought up to date by what was written.
 
 The change log says which rows to read. Rows that are new, gone or different are spliced into the columns; numbers that
-point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out equals a snapshot, or a
-forest, that is read from nothing, which is tested on random histories.
+point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out equals a snapshot that is read
+from nothing, which is tested on random histories.
 
-A snapshot holds what was said; trees are views of that, and a query reads those of the index that it asks. A forest is
-read in the transaction of the snapshot's state. The next snapshot begins with the forests of the one before, as they were:
-at its first use, a forest reads the rows of its own trees that the change log names. What other indexes write costs it
-nothing, and a forest that nobody asks for is neither read nor brought up to date.
+Trees are functions of a snapshot. Those of an index are grown when a query first asks for them, and kept with the snapshot;
+the next snapshot begins with the forests of the one before, of which an index may take parts over.
 """
 
 from __future__ import annotations
@@ -15,7 +13,8 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
@@ -24,23 +23,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.errors import IndexStateError
 from memforest.search.forest import (
-    CHUNK,
     FACT,
     INNER,
     NONE,
-    TURNS,
+    Digests,
     EmbeddedForest,
     Forest,
-    Nodes,
-    adopt,
-    embedded_ids,
-    forest_without,
-    item_rows,
-    load_forest,
-    load_vectors,
-    read_nodes,
-    vectors_without,
+    Ints,
+    as_keys,
+    numbers_of,
 )
 from memforest.search.lexical import carry_words
 from memforest.search.snapshot import (
@@ -61,7 +54,7 @@ from memforest.search.snapshot import (
     load_snapshot,
     make_turns,
     muted_among,
-    read_again,
+    ranges,
     read_facts,
     read_turns,
     rows_of,
@@ -71,12 +64,10 @@ from memforest.search.snapshot import (
     spliced_vectors,
 )
 from memforest.search.vectors import VectorTable
-from memforest.store import derived, indexes, meta
+from memforest.store import artifacts, derived, meta
 from memforest.store import snapshot as snapshot_rows
-from memforest.store.connections import Tx, begin_anew
-from memforest.store.meta import Changes, change_position, changes_since
-
-Ints = NDArray[np.int64]
+from memforest.store.connections import Tx, begin_anew, described, is_of_file
+from memforest.store.meta import change_position, changes_since
 
 SHARE = 0.5
 """Of the rows; when more than this has changed, reading all is as quick."""
@@ -252,220 +243,252 @@ def _states(
     return tuple(states), touched
 
 
-OldVectors = tuple[int, Ints, VectorTable]
-"""The position of the change log, the ids of the nodes, and the vectors of their summaries as they were then."""
-
-
-def advance_forest(tx: Tx, snapshot: Snapshot, old: Forest, changed: Changes) -> Forest | None:
-    """Return a forest made from an older one and the changes since; None when reading it anew costs less."""
-    read, trees = read_nodes(tx, old.owner, changed.node), indexes.tree_rows(tx, old.owner, changed.tree)
-    gone = rows_of(old.ids, as_array(changed.node))
-    if max(len(read.ids), int(np.count_nonzero(gone >= 0))) > SHARE * len(old.ids):
-        return None
-    same = old.turns is snapshot.turns and old.facts is snapshot.facts
-    if same and not (
-        len(read.ids) or trees or (gone >= 0).any() or np.isin(old.tree_ids, as_array(changed.tree)).any()
-    ):
-        return old
-    return _spliced(snapshot, old, read, trees, changed.node, changed.tree)
-
-
-def _spliced(
-    snapshot: Snapshot,
-    old: Forest,
-    read: Nodes,
-    trees: Sequence[tuple[int, str, int, int | None]],
-    changed_nodes: Collection[int],
-    changed_trees: Collection[int],
-) -> Forest:
-    """Return a forest with the changed rows taken out, and those that were read put in."""
-    splice = sorted_splice(old.ids, changed_nodes, read.ids)
-    take = splice.take
-    ids = np.concatenate([old.ids, read.ids])[take]
-    new_trees = as_array([tree for tree, *_ in trees])
-    heads = sorted_splice(old.tree_ids, changed_trees, new_trees)
-    tree_ids = np.concatenate([old.tree_ids, new_trees])[heads.take]
-    kinds = [*old.tree_kind, *(kind for _, kind, *_ in trees)]
-    kind = np.concatenate([old.kind, read.kind])[take]
-    item, item_end = _carried_items(snapshot, old)
-    new_item, new_end = item_rows(snapshot, read.kind, read.first, read.last)
-    parent, place = _spliced_parents(old, read, splice, ids)
-    roots = rows_of(ids, as_array([root or NONE for *_, root in trees]))
-    scopes = as_array([scope for _, _, scope, _ in trees])
-    # Row in both tables of nodes -> row in both tables of inner nodes' columns.
-    stored = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
-    stored[old.inner] = np.arange(len(old.inner))
-    new_inner = np.flatnonzero(read.kind == INNER)
-    stored[len(old.ids) + new_inner] = len(old.inner) + np.arange(len(new_inner))
-    had_roots = np.append(splice.now, NONE)[old.tree_root]  # its last place is that of NONE
-    inner, stays = np.flatnonzero(kind == INNER), splice.now[old.summarised]
-    return Forest(
-        owner=old.owner,
-        ids=ids,
-        tree=np.concatenate([heads.now[old.tree], rows_of(tree_ids, read.tree)])[take],
-        level=np.concatenate([old.level, read.level])[take],
-        parent=parent,
-        place=place,
-        kind=kind,
-        item=np.concatenate([item, new_item])[take],
-        item_end=np.concatenate([item_end, new_end])[take],
-        inner=inner,
-        stored=old.stored.taken(read.stored, stored[take[inner]]),
-        tree_ids=tree_ids,
-        tree_kind=tuple(kinds[i] for i in heads.take.tolist()),
-        tree_scope=np.concatenate([old.tree_scope, scopes])[heads.take],
-        tree_root=np.concatenate([had_roots, roots])[heads.take],
-        turns=snapshot.turns,
-        facts=snapshot.facts,
-        summarised=np.union1d(stays[stays >= 0], splice.read[read.summarised]),
-    )
-
-
-def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
-    """Return what the leaves of an older forest stand for, in rows of the snapshot; `NONE` for what is gone."""
-    item, end = old.item, old.item_end
-    if not _begins_with(snapshot.facts.ids, old.facts.ids):
-        item, leaves = item.copy(), np.flatnonzero(old.kind == FACT)
-        item[leaves] = rows_of(snapshot.facts.ids, old.facts.ids)[old.item[leaves]]
-    if not _begins_with(snapshot.turns.ids, old.turns.ids):
-        item, end, leaves = item.copy(), end.copy(), np.flatnonzero((old.kind == CHUNK) | (old.kind == TURNS))
-        turns = rows_of(snapshot.turns.ids, old.turns.ids)
-        item[leaves] = turns[old.item[leaves]]
-        end[leaves] = turns[old.item_end[leaves] - 1] + 1
-    return item, end
-
-
-def _begins_with(ids: Ints, old: Ints) -> bool:
-    """Return whether the old rows kept their numbers, as when all new rows were said last."""
-    return len(ids) >= len(old) and bool((ids[: len(old)] == old).all())
-
-
-def _spliced_parents(old: Forest, read: Nodes, splice: Splice, ids: Ints) -> tuple[Ints, Ints]:
-    """Return the parent and the place of every node of a spliced forest.
-
-    Of nodes that were read the children are read too; whoever is a child of another one is so still.
-    """
-    again = rows_of(old.ids, read.ids)
-    stays = np.append(splice.now, NONE)  # the last one is for roots
-    stays[again[again >= 0]] = NONE
-    new_parent = np.where(again >= 0, stays[old.parent[again]], NONE)
-    parent = np.concatenate([stays[old.parent], new_parent])[splice.take]
-    place = np.concatenate([old.place, np.where(again >= 0, old.place[again], 0)])[splice.take]
-    inner = np.flatnonzero(read.kind == INNER)
-    adopt(parent, place, splice.read[inner], rows_of(ids, read.children), read.child_count[inner], old.owner)
-    place[parent < 0] = 0
-    return parent, place
-
-
-def advance_vectors(
-    tx: Tx, snapshot: Snapshot, forest: Forest, old: OldVectors, changed: Changes
-) -> VectorTable | None:
-    """Return the vectors of summaries made from older ones; None when that is impossible, or costs more than reading."""
-    _, before, had = old
-    if had.dimension != snapshot.dimension:
-        return None
-    ids, noted = embedded_ids(forest), as_array(changed.node)
-    own = noted[rows_of(ids, noted) >= 0].tolist()
-    if len(own) > SHARE * len(before):
-        return None
-    if not own and np.array_equal(before, ids):
-        return had
-    return read_again(tx, "node", had, rows_of(before, ids), ids, own)
-
-
 T = TypeVar("T")
 
 
+class Grower(Protocol):
+    """An index, as far as its trees are read here."""
+
+    name: str
+
+    @property
+    def grows_by_artifacts(self) -> bool:
+        """Whether its trees depend on what was made of them, too."""
+
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the trees of a snapshot; `old` are those of an earlier one, of which parts may be taken over."""
+
+    def digests(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Digests:
+        """Return what each node of a forest says, as far as that follows from what is stored, shape (N, 2)."""
+
+
 @dataclass(slots=True)
-class _CachedForest:
-    """The forest of one index in one snapshot: the current one, and an older one with its position of the change log."""
+class _Grown:
+    """What was grown of one index for one snapshot; `old` and `was` are of the snapshot before."""
 
     forest: Forest | None = None
+    grown_by: int = -1
+    """Of the artifacts by which it was grown, if it depends on them."""
+    digests: Digests | None = None
     embedded: EmbeddedForest | None = None
-    older_forest: tuple[int, Forest] | None = None
-    older_vectors: OldVectors | None = None
+    state: int = -1
+    """Of the artifacts whose vectors `embedded` has."""
+    missing: Ints | None = None
+    missing_by: int = -1
+    """Of the artifacts that `missing` has no part in."""
+    old: Forest | None = None
+    was: EmbeddedForest | None = None
 
 
 @dataclass(slots=True)
 class _Forests:
-    """The forests of one snapshot by owner; one thread at a time makes one."""
+    """The forests of one snapshot by index; one thread at a time grows one."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    of: dict[str, _CachedForest] = field(default_factory=dict)
-    changes: dict[int, Changes | None] = field(default_factory=dict)
-    """What has changed since a position of the change log, as forests and their vectors mostly ask for the same."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    of: dict[Grower, _Grown] = field(default_factory=dict)
 
 
 _forests: WeakKeyDictionary[Snapshot, _Forests] = WeakKeyDictionary()
 _NO_FORESTS = _Forests()
 
 
-def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
+@contextmanager
+def _named(index: Grower) -> Iterator[None]:
+    """Name the index whose own code raises.
+
+    Raises:
+        IndexStateError: in the place of what is not the file's error.
+    """
+    try:
+        yield
+    except Exception as exc:
+        if is_of_file(exc):
+            raise
+        raise IndexStateError(
+            f"the trees of the index {index.name!r} cannot be made: it {described(exc)}; the other indexes are not concerned"
+        ) from exc
+
+
+def forest_of(tx: Tx, snapshot: Snapshot, index: Grower) -> Forest:
     """Return the trees of an index as they are in a snapshot.
 
     Args:
         tx: a read transaction of the snapshot's state.
-        snapshot: of the memory.
-        owner: name of the index.
+        snapshot: what the trees are of.
+        index: whose trees.
 
     Raises:
-        ValueError: if the stored trees contradict each other, or the transaction is of another state.
+        ValueError: if the transaction is of another state.
+        IndexStateError: if the index raises.
     """
 
-    def make(kept: _CachedForest) -> Forest:
-        if kept.forest is None:
-            older, kept.older_forest = kept.older_forest, None
-            changed = None if older is None else _changes(tx, snapshot, older[0])
-            if snapshot.base is not None:
-                kept.forest = forest_without(forest_of(tx, snapshot.base, owner), snapshot)
-            elif older is not None and changed is not None:
-                kept.forest = advance_forest(tx, snapshot, older[1], changed)
-            kept.forest = kept.forest or load_forest(tx, snapshot, owner)
+    def make(kept: _Grown) -> Forest:
+        state = artifacts.state(tx) if index.grows_by_artifacts else -1
+        if kept.forest is None or kept.grown_by != state:
+            with _named(index):
+                forest = index.grow(tx, snapshot, kept.forest or kept.old)
+            kept.forest, kept.old, kept.grown_by = forest, None, state
+            kept.digests, kept.embedded, kept.was = None, None, kept.embedded or kept.was
+            kept.missing = None
         return kept.forest
 
-    kept = _forests.get(snapshot, _NO_FORESTS).of.get(owner)
-    return (kept and kept.forest) or _made(tx, snapshot, owner, make)
+    kept = None if index.grows_by_artifacts else _forests.get(snapshot, _NO_FORESTS).of.get(index)
+    return (kept and kept.forest) or _made(tx, snapshot, index, make)
 
 
-def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
-    """Return the trees of an index with the vectors of their summaries.
+def digests_of(tx: Tx, snapshot: Snapshot, index: Grower) -> Digests:
+    """Return what each node of an index's trees says, shape (N, 2); see `forest_of` and `Grower.digests`."""
+    forest = forest_of(tx, snapshot, index)
 
-    These are read apart, as a search that does not browse needs none of them. Arguments and errors are those of
-    `forest_of`.
-    """
-    forest = forest_of(tx, snapshot, owner)
+    def make(kept: _Grown) -> Digests:
+        if kept.digests is None:
+            with _named(index):
+                kept.digests = index.digests(tx, snapshot, forest)
+        return kept.digests
 
-    def make(kept: _CachedForest) -> EmbeddedForest:
-        if kept.embedded is None:
-            older, kept.older_vectors = kept.older_vectors, None
-            changed = None if older is None else _changes(tx, snapshot, older[0])
-            table = None
-            if snapshot.base is not None:
-                table = vectors_without(embedded_forest(tx, snapshot.base, owner), forest)
-            elif older is not None and changed is not None:
-                table = advance_vectors(tx, snapshot, forest, older, changed)
-            kept.embedded = EmbeddedForest(
-                forest, load_vectors(tx, snapshot, forest) if table is None else table
-            )
+    return _made(tx, snapshot, index, make)
+
+
+def missing_of(tx: Tx, snapshot: Snapshot, index: Grower) -> Ints:
+    """Return the rows of the nodes of an index's trees whose summaries are not stored, ascending; see `forest_of`."""
+    forest = forest_of(tx, snapshot, index)
+    if not artifacts.any_stored(tx):
+        return forest.told
+    digests = digests_of(tx, snapshot, index)
+
+    def make(kept: _Grown) -> Ints:
+        state = artifacts.state(tx)
+        if kept.missing is None or kept.missing_by != state:
+            stored = artifacts.known(tx)
+            lacks = [key not in stored for key in as_keys(digests[forest.told])]
+            kept.missing, kept.missing_by = forest.told[np.array(lacks, dtype=np.bool_)], state
+        return kept.missing
+
+    return _made(tx, snapshot, index, make)
+
+
+def embedded_forest(tx: Tx, snapshot: Snapshot, index: Grower) -> EmbeddedForest:
+    """Return the trees of an index with the vectors of their summaries; see `forest_of`."""
+    forest = forest_of(tx, snapshot, index)
+    if not artifacts.any_stored(tx):  # then nothing need be known of what nodes say
+        none = np.zeros((len(forest.told), 2), dtype=np.uint64)
+        return EmbeddedForest(forest, _no_vectors(len(none), snapshot.dimension), none)
+    own = digests_of(tx, snapshot, index)[forest.told]
+
+    def make(kept: _Grown) -> EmbeddedForest:
+        state = artifacts.state(tx)
+        if kept.embedded is None or kept.state != state:
+            kept.embedded, kept.state = _embedded(tx, snapshot, forest, own, kept.embedded or kept.was), state
+            kept.was = None
         return kept.embedded
 
-    kept = _forests.get(snapshot, _NO_FORESTS).of.get(owner)
-    return (kept and kept.embedded) or _made(tx, snapshot, owner, make)
+    return _made(tx, snapshot, index, make)
+
+
+FEW = 2_048
+"""Most summaries whose vectors are looked up by their digests; of more, all are read."""
+
+
+def _no_vectors(rows: int, dimension: int) -> VectorTable:
+    none = np.full(rows, NONE, dtype=np.int64)
+    return VectorTable.blank(0, dimension).changed(none, none[:0], np.zeros((0, dimension), np.float32))
+
+
+def _embedded(
+    tx: Tx, snapshot: Snapshot, forest: Forest, digests: Digests, old: EmbeddedForest | None
+) -> EmbeddedForest:
+    """Return trees with the vectors of their summaries.
+
+    Those of nodes that say the same in `old` are taken over, others are read; a node that keeps its children's texts gets the
+    mean of their vectors.
+    """
+    table, take = _no_vectors(len(digests), snapshot.dimension), np.full(len(digests), NONE, dtype=np.int64)
+    if old is not None and old.vectors.dimension == snapshot.dimension:
+        anew = numbers_of(artifacts.written_since(tx, old.last))
+        if not (_places(old.digests[old.vectors.filled], anew) >= 0).any():  # else it says something else now
+            table, take = old.vectors, _places(old.digests, digests)
+            take[take >= 0] = np.where(table.filled[take[take >= 0]], take[take >= 0], NONE)
+    lacking = np.flatnonzero(take < 0)
+    found: list[tuple[Ints, NDArray[np.float32]]] = [
+        (lacking[:0], np.zeros((0, snapshot.dimension), np.float32))
+    ]
+    means = np.zeros(len(digests), dtype=np.bool_)
+    wanted = set(as_keys(digests[lacking])) if len(lacking) <= FEW else None
+    for stored, vectors, of_children in artifacts.vector_blocks(tx, snapshot.dimension, wanted):
+        at = _places(numbers_of(stored), digests[lacking])
+        rows, at = lacking[at >= 0], at[at >= 0]
+        means[rows] = of_children[at]
+        found.append((rows[~of_children[at]], vectors[at[~of_children[at]]]))
+    rows, vectors = (np.concatenate(part) for part in zip(*found, strict=True))
+    table = table.changed(take, rows, vectors)
+    if means.any():
+        table = _with_means(snapshot, forest, table, means)
+    return EmbeddedForest(forest, table, digests, artifacts.last(tx))
+
+
+def _places(known: Digests, wanted: Digests) -> Ints:
+    """Return the row of each wanted digest among known ones, -1 where it is not there."""
+    rows = rows_of(known[:, 0].view(np.int64), wanted[:, 0].view(np.int64))
+    here = rows >= 0
+    here[here] = known[rows[here], 1] == wanted[here, 1]
+    return np.where(here, rows, NONE)
+
+
+def _with_means(
+    snapshot: Snapshot, forest: Forest, table: VectorTable, means: NDArray[np.bool_]
+) -> VectorTable:
+    """Set the vectors of nodes to the unit mean of their children's; of a leaf it is that of what it stands for."""
+    place = np.full(len(forest), NONE, dtype=np.int64)
+    place[forest.told] = every = np.arange(len(forest.told))
+    rows = forest.told[means]
+    for level in np.unique(forest.level[rows]).tolist():
+        now = rows[forest.level[rows] == level]
+        if level:
+            below, counts = forest.children.of_rows(now), forest.children.counts[now]
+        else:
+            below, counts = now, np.ones(len(now), dtype=np.int64)
+        told = place[below] >= 0
+        vectors = np.zeros((len(below), snapshot.dimension), dtype=np.float32)
+        vectors[told] = table[place[below[told]]]
+        bare = np.flatnonzero(~vectors.any(axis=1) & (forest.kind[below] != INNER))
+        vectors[bare] = _of_leaves(snapshot, forest, below[bare])
+        made = unit_means(vectors, counts)
+        has = made.any(axis=1)
+        table = table.changed(every, place[now[has]], made[has])
+    return table
+
+
+def _of_leaves(snapshot: Snapshot, forest: Forest, rows: Ints) -> NDArray[np.float32]:
+    """Return the vectors of what leaves stand for: of a fact its own, of turns the unit mean of theirs."""
+    found = np.zeros((len(rows), snapshot.dimension), dtype=np.float32)
+    facts = forest.kind[rows] == FACT
+    found[facts] = snapshot.facts.vectors[forest.item[rows[facts]]]
+    first, end = forest.item[rows[~facts]], forest.item_end[rows[~facts]]
+    found[~facts] = unit_means(snapshot.turns.vectors[ranges(first, end)], end - first)
+    return found
+
+
+def unit_means(vectors: NDArray[np.float32], counts: Ints) -> NDArray[np.float32]:
+    """Return the unit mean of each run of vectors; zeros where one of them is missing, or they cancel out."""
+    if not len(counts):
+        return np.zeros((0, vectors.shape[1]), dtype=np.float32)
+    starts = np.cumsum(counts) - counts
+    sums = np.add.reduceat(vectors, starts, axis=0)
+    whole = np.logical_and.reduceat(vectors.any(axis=1), starts)
+    lengths = np.linalg.norm(sums, axis=1)
+    made = sums / np.where(lengths, lengths, 1.0)[:, None]
+    return np.asarray(np.where((whole & (lengths > 0))[:, None], made, 0), dtype=np.float32)
 
 
 def carry_forests(old: Snapshot, new: Snapshot) -> None:
-    """Hand the forests of a snapshot to the memory's next one, which brings them up to date."""
+    """Hand the forests of a snapshot to the memory's next one, whose forests may take parts of them over."""
     carried = _Forests()
-    for owner, kept in dict(
+    for index, kept in dict(
         _forests.get(old, _NO_FORESTS).of
-    ).items():  # a copy: another thread may be adding to it
-        forest, embedded = kept.forest, kept.embedded
-        vectors = kept.older_vectors
-        if embedded is not None:
-            vectors = old.position, embedded_ids(embedded.forest), embedded.vectors
-        carried.of[owner] = _CachedForest(
-            older_forest=kept.older_forest if forest is None else (old.position, forest),
-            older_vectors=vectors,
+    ).items():  # a copy: another thread may add to it
+        same = old.turns is new.turns and old.facts is new.facts and old.mentions is new.mentions
+        carried.of[index] = (
+            replace(kept) if same else _Grown(old=kept.forest or kept.old, was=kept.embedded or kept.was)
         )
     _forests[new] = carried
 
@@ -474,16 +497,13 @@ def forest_bytes(snapshot: Snapshot) -> int:
     """Return the bytes of the forests that a snapshot has, about: those that are up to date, and older ones."""
     total = 0
     for kept in dict(_forests.get(snapshot, _NO_FORESTS).of).values():
-        forest = kept.forest or (kept.older_forest and kept.older_forest[1])
+        forest = kept.forest or kept.old
         total += 0 if forest is None else forest.nbytes
-        if kept.embedded is not None:
-            total += kept.embedded.vectors.nbytes
-        elif kept.older_vectors is not None:
-            total += kept.older_vectors[1].nbytes + kept.older_vectors[2].nbytes
+        total += 0 if kept.embedded is None else kept.embedded.vectors.nbytes
     return total
 
 
-def _made(tx: Tx, snapshot: Snapshot, owner: str, make: Callable[[_CachedForest], T]) -> T:
+def _made(tx: Tx, snapshot: Snapshot, index: Grower, make: Callable[[_Grown], T]) -> T:
     """Make something of a snapshot; other threads wait for it."""
     if meta.generation(tx) != snapshot.generation:
         raise ValueError(
@@ -491,15 +511,7 @@ def _made(tx: Tx, snapshot: Snapshot, owner: str, make: Callable[[_CachedForest]
         )
     forests = _forests.setdefault(snapshot, _Forests())
     with forests.lock:
-        return make(forests.of.setdefault(owner, _CachedForest()))
-
-
-def _changes(tx: Tx, snapshot: Snapshot, since: int) -> Changes | None:
-    """Return the changes since a position of the change log; None when the log no longer reaches back that far."""
-    known = _forests.setdefault(snapshot, _Forests()).changes
-    if since not in known:
-        known[since] = changes_since(tx, since)
-    return known[since]
+        return make(forests.of.setdefault(index, _Grown()))
 
 
 MOMENTS = 4

@@ -290,10 +290,9 @@ def cosine_relevance(
     """
     forest = found.forest
     rows, turns, starts, _ = _runs(forest)
-    out = np.zeros(len(forest.ids))
+    out = np.zeros(len(forest))
     if len(found.vectors):
-        out[forest.embedded] = found.vectors.cosines(vector)  # that of a leaf's summary is written over below
-        out[forest.torn] = 0.0
+        out[forest.told] = found.vectors.cosines(vector)  # that of a leaf's summary is written over below
     if len(rows):
         length = _lengths(forest)
         total = np.add.reduceat(turn[turns], starts)
@@ -314,7 +313,7 @@ def fused_relevance(forest: Forest, turn: Scores) -> Scores:
         turn: a standardised score of every turn, shape (n,), such as the total of `memforest.search.context_scores.fused`.
     """
     (rows, turns, starts, _), facts = _runs(forest), _fact_leaves(forest)
-    out = np.zeros(len(forest.ids))
+    out = np.zeros(len(forest))
     if len(rows):
         out[rows] = np.maximum.reduceat(turn[turns], starts)
     if len(facts):

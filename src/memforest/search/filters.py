@@ -23,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Order, Ranking
+from memforest.errors import ConfigError
 from memforest.reading.states import holds_many
 from memforest.reading.timestamps import zone_named
 from memforest.reading.tokens import split_sentences
 from memforest.records import QuestionPlan, SubQuery
+from memforest.search.forest import Forest
 from memforest.search.scores import Groups, Scores, stable_order, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.search.timeline import Segment, segments_of, timelines, valid_until
@@ -144,7 +146,7 @@ class TurnHit:
 
 @dataclass(frozen=True, slots=True)
 class NodeHit:
-    """One ranked node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
+    """One ranked node, by its row in the index's forest, whose summary is the evidence; `scores` and `why` as in `Hit`.
 
     A leaf is one only if it has a summary of its own: otherwise an index hands back the turns that it stands for. `window` is the
     calendar key of a node that stands for a day, a week and so on.
@@ -166,7 +168,8 @@ class IndexResult:
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
     applies the time filters to them and reads their summaries (`memforest.trees.index`). `spare` is how many pieces behind
     the first `top_k` `Index.refine` is to see, and `order` how the evidence stands behind all cuts.
-    `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
+    `trees` are the trees that were looked into, as (tree, score), best first. `forest` is what rows of trees, nodes and leaves
+    are of. `notes` say for
     `explain=True` what filters and time order did, as plain values. `warnings` go into the result.
     """
 
@@ -177,6 +180,7 @@ class IndexResult:
     warnings: tuple[str, ...] = ()
     spare: int = 0
     order: Order = "score"
+    forest: Forest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,9 +386,12 @@ def unsaid(found: Sequence[RefineCandidate]) -> tuple[int, ...]:
 
 
 def memory_zone(tx: Tx) -> tzinfo:
-    """Return the zone of a memory's days; UTC before the first write."""
+    """Return the zone of a memory's days; UTC before the first write, and where this machine does not know it (`zone_note`)."""
     name = meta.get(tx, "timezone")
-    return timezone.utc if name is None else zone_named(name)
+    try:
+        return timezone.utc if name is None else zone_named(name)
+    except ConfigError:
+        return timezone.utc
 
 
 Ended = tuple[int, str, str, str]

@@ -57,6 +57,8 @@ class Turns:
     """Share of the text that the memory's embedder has words for, 0 to 1."""
     muted: NDArray[np.bool_]
     """Says what is hidden, so that it may be shown by the facts that it supports alone."""
+    begins: NDArray[np.bool_]
+    """Begins a chunk."""
     previous: Ints
     following: Ints
     vectors: VectorTable
@@ -412,6 +414,7 @@ class TurnColumns:
     known: Floats
     length: Floats
     muted: Bools
+    begins: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,10 +480,15 @@ def read_turns(
                 known=np.fromiter(known(list(texts)), np.float32, n),
                 length=np.zeros(n, dtype=np.float32),
                 muted=np.zeros(n, dtype=np.bool_),
+                begins=np.zeros(n, dtype=np.bool_),
             )
         )
     found: TurnColumns = _together(TurnColumns, parts)
-    return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
+    return replace(
+        found,
+        length=_lengths(tx, "turn", found.ids, only is None),
+        begins=np.isin(found.ids, _ints(snapshot.first_of_chunks(tx, only))),
+    )
 
 
 def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = False) -> FactColumns:
@@ -512,6 +520,7 @@ _TYPES: Mapping[str, Any] = {
     "stated": np.bool_,
     "pinned": np.bool_,
     "muted": np.bool_,
+    "begins": np.bool_,
     "known": np.float32,
     "length": np.float32,
 }

@@ -139,6 +139,11 @@ class VectorTable:
         return int(self._shared.array.shape[1])
 
     @property
+    def filled(self) -> NDArray[np.bool_]:
+        """Which rows have a vector, shape (rows,)."""
+        return np.asarray(self._places > 0)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that are in use."""
         return int(self._shared.filled * self.dimension * 4 + self._places.nbytes)
@@ -278,11 +283,6 @@ def worded(question: str) -> float:
 def digest(text: str) -> bytes:
     """Return the 8-byte digest that vectors are cached by."""
     return blake2b(text.encode(), digest_size=16).digest()[:8]
-
-
-def mean_digest(text: str) -> bytes:
-    """Return the key of a vector that is the mean of a node's children, and not of its text."""
-    return digest(f"\x1fmean\x1f{text}")
 
 
 def without_names(question: str, speakers: Sequence[str]) -> str:

@@ -17,9 +17,8 @@ import numpy as np
 from memforest.records import EntityKind, Precision
 from memforest.store import derived
 from memforest.store.connections import Tx, begin_anew, errors, gathered, place_tie
-from memforest.store.derived import NUMBER, unpack_ids, unpack_text, unpack_vectors
+from memforest.store.derived import NUMBER, unpack_vectors
 from memforest.store.facts import QUOTE
-from memforest.store.indexes import KINDS
 from memforest.store.meta import Changes
 from memforest.times import EARLIEST, LATEST, to_ms
 
@@ -84,19 +83,6 @@ def session_problems(tx: Tx) -> list[str]:
     ]
 
 
-def orphans(tx: Tx) -> list[tuple[int, str | None]]:
-    """Return the nodes and leaves that no node has as a child and that are no root, with the index of their tree."""
-    children = {
-        child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
-    }
-    rows = tx.execute(
-        """SELECT n.id, t.owner FROM (SELECT id, tree FROM node UNION SELECT id, tree FROM leaf) n
-           LEFT JOIN tree t ON t.id = n.tree
-           WHERE n.id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL) ORDER BY n.id"""
-    )
-    return [(node, owner) for node, owner in rows if node not in children]
-
-
 def state_problems(tx: Tx) -> list[str]:
     """Return the states that do not stand at the time of their fact, or of the occurrence when that states none."""
     rows = tx.execute(
@@ -143,11 +129,6 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
             frozenset(json.loads(speakers)),
             frozenset(json.loads(turns)),
         )
-
-
-def summary_texts(tx: Tx) -> list[tuple[int, str]]:
-    """Return (node, text) of every summary."""
-    return [(row[0], unpack_text(row[1])) for row in tx.execute("SELECT node, text FROM derived_summary")]
 
 
 def vector_digests(tx: Tx) -> list[tuple[derived.ItemKind, int, bytes]]:
@@ -341,44 +322,9 @@ _CORRECTIONS: tuple[Check, ...] = (
     ),
 )
 
-_LEAF = "SELECT t.owner, l.id FROM leaf l LEFT JOIN tree t ON t.id = l.tree"
-
-_LEAVES: tuple[Check, ...] = (
-    (
-        "SELECT owner, id FROM tree WHERE owner NOT IN (SELECT name FROM index_)",
-        "tree {1} is of an index {0!r} that the memory does not have",
-    ),
-    (
-        f"""{_LEAF} WHERE (l.fact IS NOT NULL) + (l.chunk IS NOT NULL) + (l.turn IS NOT NULL) != 1""",
-        "leaf {1} stands for nothing, or for two things",
-    ),
-    (
-        f"{_LEAF} WHERE t.id IS NULL",
-        "leaf {1} is in no tree",
-    ),
-    (
-        f"""{_LEAF} WHERE (l.fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fact WHERE id = l.fact))
-            OR (l.chunk IS NOT NULL AND NOT EXISTS (SELECT 1 FROM chunk WHERE id = l.chunk))
-            OR (l.turn IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.turn))
-            OR (l.last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn a JOIN turn b ON b.session = a.session
-                AND b.ordinal >= a.ordinal WHERE a.id = l.turn AND b.id = l.last))""",
-        "leaf {1} stands for what is not there",
-    ),
-    (
-        f"{_LEAF} WHERE l.fact IN (SELECT id FROM fact WHERE verdict > 1)",
-        "leaf {1} stands for a fact that is hidden",
-    ),
-    (
-        """SELECT t.owner, n.id FROM node n LEFT JOIN tree t ON t.id = n.tree WHERE n.dirty NOT IN (0, 1)
-            OR n.version < 0 OR n.level < 0 OR n.span_lo >= n.span_hi OR (n.span_lo IS NULL) != (n.span_hi IS NULL)
-            OR (n.level = 0) != EXISTS (SELECT 1 FROM leaf WHERE id = n.id)""",
-        "node {1}: its marks cannot be",
-    ),
-)
-
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'chunk_turns', 'feed_compacted', 'feed_compact_next', 'graph_stamp')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'chunk_turns', 'graph_stamp')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),
@@ -388,7 +334,7 @@ _SETTINGS: tuple[Check, ...] = (
                 coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next:{table}'), 1)""",
             f"{table} {{0}} has an id that is still to be given",
         )
-        for table in ("session", "turn", "chunk", "fact", "entity", "tree", "node")
+        for table in ("session", "turn", "chunk", "fact", "entity")
     ),
     (
         f"SELECT DISTINCT kind FROM change WHERE kind NOT IN ({_any_of(Changes._fields)})",
@@ -397,10 +343,6 @@ _SETTINGS: tuple[Check, ...] = (
     (
         f"SELECT id FROM tombstone WHERE count < 1 OR {_no_time('stored_ms', 'deleted_ms')}",
         "tombstone {0}: its count or times cannot be",
-    ),
-    (
-        f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(KINDS) - 1}",
-        "the feed knows items of kind {0}, which there is not",
     ),
 )
 
@@ -438,11 +380,6 @@ def entity_contradictions(tx: Tx) -> list[str]:
 def correction_contradictions(tx: Tx) -> list[str]:
     """Return what is wrong with corrections, and with what they have put in the place of statements."""
     return _found(tx, _CORRECTIONS)
-
-
-def leaf_contradictions(tx: Tx) -> list[tuple[str, str | None]]:
-    """Return trees without an index, leaves without an item, and impossible nodes, each with its index."""
-    return [(message.format(*row), row[0]) for sql, message in _LEAVES for row in tx.execute(sql)]
 
 
 def setting_contradictions(tx: Tx) -> list[str]:

@@ -286,11 +286,6 @@ def gathered(column: str) -> str:
     return f"json_group_array({column})"
 
 
-def is_object(column: str) -> str:
-    """Return the condition that a column is a JSON object."""
-    return f"(CASE WHEN json_valid({column}) THEN json_type({column}) = 'object' ELSE 0 END)"
-
-
 @cache
 def place_tie(session_id: str, ordinal: str) -> str:
     """Return the expression by which leaves of one time are in order: by session, then by position in it."""
@@ -418,20 +413,6 @@ def named(error: BaseException) -> str:
     return (
         f"{type(error).__name__} in {found.tb_frame.f_globals.get('__name__', '?')}, line {found.tb_lineno}"
     )
-
-
-class IndexProblem(str):
-    """A problem in words for the caller; `logged` is the form for a log, without any words of a memory."""
-
-    __slots__ = ("logged",)
-    logged: str
-
-    @classmethod
-    def of(cls, told: str, logged: str) -> IndexProblem:
-        """Return a problem in both forms."""
-        made = cls(told)
-        made.logged = logged
-        return made
 
 
 @contextmanager

@@ -133,16 +133,6 @@ def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
     return {row[0]: tuple(row[1:]) for row in found}
 
 
-def sessions_of_facts(tx: Tx, facts: Collection[int]) -> set[int]:
-    """Return the sessions in which facts were said."""
-    return set(
-        tx.column(
-            f"SELECT DISTINCT c.session FROM occurrence o JOIN chunk c ON c.id = o.chunk WHERE o.fact {AMONG}",
-            (tx.ids(facts),),
-        )
-    )
-
-
 def verdicts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
     """Return what was decided of facts, by row id."""
     return tx.pairs(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),))

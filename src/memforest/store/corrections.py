@@ -330,12 +330,6 @@ def speakers_of(tx: Tx, chunk: int) -> list[str]:
     )
 
 
-def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
-    """Return those of some facts that are stored and not hidden, by row id."""
-    found = facts_with_ids(tx, facts)
-    return {row: fact for row, fact in found.items() if fact.verdict < HIDDEN}
-
-
 def put_verdict(tx: Tx, fact: int, verdict: int) -> None:
     """Set the verdict of a fact."""
     tx.execute("UPDATE fact SET verdict = ? WHERE id = ?", (verdict, fact))

@@ -32,6 +32,7 @@ from memforest.concurrency import members
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
+    IndexStateError,
     SchemaVersionError,
     StoreClosedError,
     StoreError,
@@ -290,7 +291,7 @@ class Database:
             SchemaVersionError: if the file has another schema.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis, IndexStateError):
             self._require_open()
             conn = self._open_writer()
             with transaction(conn, writes=True):
@@ -308,7 +309,7 @@ class Database:
             StoreReplacedError: if the file was deleted or replaced since it was opened.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
+        with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError, IndexStateError):
             with self._readers_lock:
                 self._require_open()
                 while self._idle and self.file.readonly and self.file.outdated:

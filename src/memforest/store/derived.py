@@ -1,15 +1,14 @@
-"""Derived rows: summaries, vectors and word rows. Every one can be made again from the persistent tables.
+"""Derived rows: vectors and word rows. Every one can be made again from the persistent tables.
 
-Values are BLOBs, the same on every machine: node ids, vectors, and compressed texts.
+Values are BLOBs, the same on every machine: vectors, and compressed texts.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import struct
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +20,6 @@ NUMBER = np.dtype("<f2")
 
 LEVEL = 6
 """Of compression: a summary of a few sentences takes half its bytes. 0 stores texts as they are."""
-
-
-def pack_ids(ids: Sequence[int]) -> bytes:
-    """Return ids below 2**32 as bytes, four each, little-endian.
-
-    Example:
-        >>> unpack_ids(pack_ids([1, 258]))
-        (1, 258)
-    """
-    return struct.pack(f"<{len(ids)}I", *ids)
-
-
-def unpack_ids(blob: bytes) -> tuple[int, ...]:
-    """Return the ids in a BLOB.
-
-    Raises:
-        ValueError: if its length is no multiple of four.
-    """
-    if len(blob) % 4:
-        raise ValueError(f"{len(blob)} bytes are no list of node ids")
-    return struct.unpack(f"<{len(blob) // 4}I", blob)
 
 
 def pack_vector(vector: NDArray[np.float32]) -> bytes:
@@ -83,11 +61,8 @@ def unpack_text(blob: bytes) -> str:
         raise ValueError(f"{len(blob)} bytes are no compressed text: {exc}") from None
 
 
-ItemKind = Literal["turn", "fact", "node"]
+ItemKind = Literal["turn", "fact"]
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
-
-VectorOf = Literal["own", "mean", "none"]
-"""What vector a node gets: that of its summary, the mean of its children's, or none."""
 
 VectorRow = tuple[int, bytes, NDArray[np.float32]]
 """(item, digest of the text, unit vector)."""
@@ -101,53 +76,15 @@ IN_PLACE = (3, 42, 0)
 CHANGES_KEPT = 2_048
 """Word rows that may change between two questions before all postings are read anew; a power of two."""
 
-VECTOR_TABLES = {"turn": "derived_turn_vector", "fact": "derived_fact_vector", "node": "derived_node_vector"}
+VECTOR_TABLES = {"turn": "derived_turn_vector", "fact": "derived_fact_vector"}
 
 _TEXTS = {
     "turn": "SELECT id, speaker, text FROM turn",
     "fact": "SELECT id, '' AS speaker, text FROM fact",
-    "node": "SELECT node AS id, '' AS speaker, text FROM derived_summary WHERE vector = 'own'",
 }
 
 _WORDS: dict[Literal["turn", "fact"], str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
-
-
-class MadeBy(NamedTuple):
-    """What made a node's summary, the digest of its request if there is one, and what vector the node gets."""
-
-    maker: str
-    inputs: bytes | None
-    vector: VectorOf
-
-
-def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes | None) -> None:
-    """Store a node's summary, what made it, what vector it gets, and the digest of the request if it is known by one."""
-    tx.execute(
-        """INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?) ON CONFLICT (node) DO UPDATE
-           SET text = excluded.text, maker = excluded.maker, vector = excluded.vector, inputs = excluded.inputs""",
-        (node, pack_text(text), maker, vector, inputs),
-    )
-
-
-def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
-    """Return the summaries of nodes that have one."""
-    rows = tx.execute(f"SELECT node, text FROM derived_summary WHERE node {AMONG}", (tx.ids(nodes),))
-    return {row[0]: unpack_text(row[1]) for row in rows}
-
-
-def summary_makers(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, MadeBy]:
-    """Return what made the summaries of nodes that have one, or all, by node."""
-    among = "" if nodes is None else f"WHERE node {AMONG}"
-    sql = f"SELECT node, maker, inputs, vector FROM derived_summary {among} ORDER BY node"
-    rows = tx.execute(sql, () if nodes is None else (tx.ids(nodes),))
-    return {node: MadeBy(*made) for node, *made in rows}
-
-
-def summaries_of_others(tx: Tx, makers: Collection[str]) -> dict[str, int]:
-    """Return, for every other maker of summaries than the given ones, how many summaries it has made."""
-    rows = tx.execute("SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker")
-    return {maker: count for maker, count in rows if maker not in makers}
 
 
 def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
@@ -196,30 +133,6 @@ def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int
     return {row[0]: unpack_vectors(row[1])[0] for row in rows}
 
 
-def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
-    """Return the vectors of the turns of a leaf, in order; none if one of them is missing."""
-    rows = tx.execute(
-        """SELECT v.vector FROM leaf l LEFT JOIN chunk c ON c.id = l.chunk
-           LEFT JOIN turn a ON a.id = l.turn LEFT JOIN turn b ON b.id = coalesce(l.last, l.turn)
-           JOIN turn t ON t.session = coalesce(c.session, a.session)
-                AND t.ordinal BETWEEN coalesce(c.first, a.ordinal) AND coalesce(c.last, b.ordinal)
-           LEFT JOIN derived_turn_vector v ON v.item = t.id WHERE l.id = ? ORDER BY t.ordinal""",
-        (leaf,),
-    ).fetchall()
-    return [] if any(row[0] is None for row in rows) else [unpack_vectors(row[0])[0] for row in rows]
-
-
-def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
-    """Return the summaries of nodes, all or some, that lack a vector and are to get the mean of their children's."""
-    among, args = ("", ()) if nodes is None else (f"AND d.node {AMONG}", (tx.ids(nodes),))
-    rows = tx.execute(
-        f"""SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
-           WHERE d.vector = 'mean' AND v.item IS NULL {among}""",
-        args,
-    )
-    return {node: unpack_text(text) for node, text in rows}
-
-
 def vector_blocks(
     tx: Tx, kind: ItemKind, only: Collection[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -239,11 +152,6 @@ def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
     tx.executemany(f"DELETE FROM {VECTOR_TABLES[kind]} WHERE item = ?", [(item,) for item in items])
 
 
-def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]]) -> None:
-    """Delete the vectors of (item, digest) pairs whose stored digest differs."""
-    tx.executemany(f"DELETE FROM {VECTOR_TABLES[kind]} WHERE item = ? AND digest <> ?", list(items))
-
-
 def embedded_texts(kind: ItemKind) -> str:
     """Return a query of (id, speaker, text) of everything of a kind that is embedded."""
     return _TEXTS[kind]
@@ -258,7 +166,7 @@ def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
         f"""SELECT s.* FROM ({_TEXTS[kind]}) s LEFT JOIN {VECTOR_TABLES[kind]} v ON v.item = s.id
             WHERE v.item IS NULL ORDER BY s.id"""
     )
-    return [(row[0], row[1], unpack_text(row[2]) if kind == "node" else row[2]) for row in rows]
+    return [(row[0], row[1], row[2]) for row in rows]
 
 
 def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence[str]) -> None:
@@ -388,19 +296,6 @@ def plain_words(tx: Tx) -> None:
         tx.execute(f"DELETE FROM {table}_config WHERE k = 'secure-delete'")
         tx.execute(f"UPDATE {table}_config SET v = 4 WHERE k = 'version'")
     reindex_words(tx)
-
-
-def drop_stale(tx: Tx) -> None:
-    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text."""
-    stale = "SELECT id FROM node WHERE dirty"
-    tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
-    tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
-
-
-def drop_summaries(tx: Tx, nodes: Collection[int]) -> None:
-    """Delete the summaries of nodes and their vectors."""
-    drop_vectors(tx, "node", nodes)
-    tx.executemany("DELETE FROM derived_summary WHERE node = ?", [(node,) for node in nodes])
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:

@@ -156,6 +156,14 @@ def drop(tx: Tx, rows: Collection[int]) -> None:
     tx.executemany("DELETE FROM relation WHERE id = ?", [(row,) for row in sorted(rows)])
 
 
+def count_relations(tx: Tx) -> int:
+    """Return how many relations are stated, each counted once however often it is."""
+    (found,) = tx.execute(
+        "SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation)"
+    ).fetchone()
+    return int(found)
+
+
 def read_relations(tx: Tx) -> list[RelationRow]:
     """Return all relations, by id."""
     return tx.rows(RelationRow, f"{_RELATION} ORDER BY r.id")

@@ -1,17 +1,16 @@
 """Rows that a deletion reads, deletes and writes: turns with what hangs on them, and whatever repeats or tells of them.
 
 `counting` counts the rows that a deletion takes away by triggers of the connection, so that nothing that goes is missed:
-rows that go with a row they refer to, and trees that an index edits.
+rows that go with a row they refer to.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import NamedTuple
 
 from memforest.store.connections import AMONG, Tx
 from memforest.store.facts import OccurrenceRow, write_dates
@@ -251,87 +250,43 @@ _PLAIN = (
     "choice",
     "correction",
     "write_key",
-    "job",
 )
-_PLACED = ("leaf", "node")
-_VECTORS = ("derived_turn_vector", "derived_fact_vector", "derived_node_vector")
+_VECTORS = ("derived_turn_vector", "derived_fact_vector")
 
 
-class Counts(NamedTuple):
-    """What went since counting began: rows by table, and rows of trees by index and table."""
-
-    rows: dict[str, int]
-    indexes: dict[str, dict[str, int]]
-
-
-def _count(kind: str, part: str, by: int = 1) -> str:
-    return f"""INSERT INTO erased_count VALUES ('{kind}', {part}, {by})
-        ON CONFLICT (kind, part) DO UPDATE SET n = n + excluded.n;"""
+def _trigger(name: str, event: str, table: str, by: int) -> str:
+    return f"""CREATE TEMP TRIGGER erased_{name} AFTER {event} ON main.{table} BEGIN
+        INSERT INTO erased_count VALUES ('{table}', {by})
+        ON CONFLICT (kind) DO UPDATE SET n = n + excluded.n; END"""
 
 
-def _trigger(name: str, event: str, table: str, body: str) -> str:
-    return f"CREATE TEMP TRIGGER erased_{name} {event} ON main.{table} BEGIN {body} END"
-
-
-def _triggers() -> list[str]:
-    made = []
-    for table in (*_PLAIN, *_PLACED, "tree", *_VECTORS):
-        part = {"leaf": "{}.tree", "node": "{}.tree", "tree": "{}.id"}.get(table, "0")
-        made.append(_trigger(f"{table}_out", "AFTER DELETE", table, _count(table, part.format("old"))))
-        if table not in _VECTORS:  # of vectors, those that went are counted; others may be made anew at once
-            made.append(_trigger(f"{table}_in", "AFTER INSERT", table, _count(table, part.format("new"), -1)))
-    made.append(
-        _trigger(
-            "owner", "BEFORE DELETE", "tree", "INSERT OR IGNORE INTO erased_owner VALUES (old.id, old.owner);"
-        )
-    )
-    # A summary goes with its node, whose row is gone by then; or alone.
-    summary = """INSERT INTO erased_count SELECT 'derived_summary', {tree}, 1 WHERE {where}
-        ON CONFLICT (kind, part) DO UPDATE SET n = n + excluded.n;"""
-    has = "EXISTS (SELECT 1 FROM derived_summary WHERE node = old.id)"
-    made.append(_trigger("with_node", "BEFORE DELETE", "node", summary.format(tree="old.tree", where=has)))
-    alone = "EXISTS (SELECT 1 FROM node WHERE id = old.node)"
-    tree = "(SELECT tree FROM node WHERE id = old.node)"
-    made.append(
-        _trigger("summary", "AFTER DELETE", "derived_summary", summary.format(tree=tree, where=alone))
-    )
-    return made
-
-
-_TRIGGERS = _triggers()
+# Of vectors those that went are counted; others may be made anew at once.
+_TRIGGERS = [
+    *(_trigger(f"{table}_out", "DELETE", table, 1) for table in (*_PLAIN, *_VECTORS)),
+    *(_trigger(f"{table}_in", "INSERT", table, -1) for table in _PLAIN),
+]
 _DROPPED = [f"DROP TRIGGER {sql.split()[3]}" for sql in _TRIGGERS]
 
 
 @contextmanager
-def counting(tx: Tx) -> Iterator[Counts]:
-    """Count the rows that go while the block runs, those that go with others included; filled at its end."""
-    tx.execute(
-        "CREATE TEMP TABLE erased_count (kind TEXT, part INTEGER, n INTEGER, PRIMARY KEY (kind, part))"
-    )
-    tx.execute("CREATE TEMP TABLE erased_owner (tree INTEGER PRIMARY KEY, owner TEXT)")
+def counting(tx: Tx) -> Iterator[dict[str, int]]:
+    """Count the rows that go while the block runs, by table, those that go with others included; filled at its end."""
+    tx.execute("CREATE TEMP TABLE erased_count (kind TEXT PRIMARY KEY, n INTEGER)")
     for sql in _TRIGGERS:
         tx.execute(sql)
-    counts = Counts({}, {})
+    counts: dict[str, int] = {}
     yield counts
-    rows = tx.execute(
-        """SELECT c.kind, coalesce(t.owner, o.owner), sum(c.n) FROM erased_count c LEFT JOIN tree t ON t.id = c.part
-           LEFT JOIN erased_owner o ON o.tree = c.part GROUP BY 1, 2 ORDER BY 1, 2"""
-    ).fetchall()
-    for kind, owner, count in rows:
-        counts.rows[kind] = counts.rows.get(kind, 0) + count
-        if kind in ("tree", "derived_summary", *_PLACED):
-            counts.indexes.setdefault(owner or "", {})[kind] = count
-    for sql in (*_DROPPED, "DROP TABLE erased_count", "DROP TABLE erased_owner"):
+    counts |= tx.pairs("SELECT kind, n FROM erased_count")
+    for sql in (*_DROPPED, "DROP TABLE erased_count"):
         tx.execute(sql)
 
 
 def table_counts(tx: Tx) -> dict[str, int]:
     """Return how many rows each table has that a receipt counts, in a file of any version."""
     there = set(tx.column("SELECT name FROM sqlite_master WHERE type = 'table'"))
-    wanted = (*_PLAIN, *_PLACED, "tree", "derived_summary", *_VECTORS)
     return {
         table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-        for table in wanted
+        for table in (*_PLAIN, "artifact", *_VECTORS)
         if table in there
     }
 
@@ -413,26 +368,6 @@ def note_deleted(tx: Tx, digests: Iterable[bytes]) -> None:
 def deleted(tx: Tx) -> frozenset[bytes]:
     """Return the digests of all that was deleted."""
     return frozenset(row[0] for row in tx.execute("SELECT digest FROM deleted"))
-
-
-def forget_reasons(tx: Tx, tells: Callable[[str], bool], instead: str) -> int:
-    """Write something else over the reasons of indexes and jobs that tell of what was deleted; return how many jobs those are."""
-    for name, reason in tx.execute("SELECT name, reason FROM index_ WHERE reason IS NOT NULL").fetchall():
-        if tells(reason):
-            tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (instead, name))
-    rows = tx.execute("SELECT id, reason FROM job WHERE reason IS NOT NULL").fetchall()
-    told = [(instead, job) for job, reason in rows if tells(reason)]
-    tx.executemany("UPDATE job SET reason = ? WHERE id = ?", told)
-    return len(told)
-
-
-def drop_jobs(tx: Tx, repeats: Callable[[str], bool]) -> None:
-    """Delete the jobs whose key or payload repeats what was deleted; their index adds those again that are still due."""
-    rows = tx.execute("SELECT id, key, payload FROM job").fetchall()
-    tx.executemany(
-        "DELETE FROM job WHERE id = ?",
-        [(job,) for job, key, payload in rows if repeats(key) or repeats(payload)],
-    )
 
 
 def drop_origins(tx: Tx, origins: Collection[int]) -> None:

@@ -14,7 +14,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from memforest.store.connections import AMONG, Tx
-from memforest.store.trees import nodes_with_ids
+from memforest.store.sessions import damaged_turns
+from memforest.store.snapshot import muted_turns
+
+QUOTED_MAKERS = ("local-", "verbatim")
+"""Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
 
 
 class TurnText(NamedTuple):
@@ -134,24 +138,59 @@ def fact_sources(
     return sources
 
 
-def leaf_sources(tx: Tx, leaves: Collection[int]) -> dict[int, list[tuple[str, str]]]:
-    """Return the (session id, turn id) pairs of the turns that each leaf of a run stands for, in order."""
-    found = tx.execute(
-        f"""SELECT l.id, s.session_id, t.turn_id FROM leaf l JOIN turn a ON a.id = l.turn
-            JOIN turn b ON b.id = coalesce(l.last, l.turn) JOIN session s ON s.id = a.session
-            JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
-            WHERE l.id {AMONG} ORDER BY l.id, t.ordinal""",
-        (tx.ids(leaves),),
+def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
+    """Return, by row id, the lines that may be shown for turns: "speaker: text" as it was said.
+
+    A damaged turn has a line that says so; a turn that says something hidden has the shown facts that it supports.
+    """
+    if not said:
+        return {}
+    damaged, shown = damaged_turns(tx, said.keys()), _shown_of_muted(tx, said.keys())
+    return {
+        turn: [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
+        for turn, line in said.items()
+    }
+
+
+def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
+    """Return muted turn -> texts of the shown facts that it supports, in order."""
+    muted = set(muted_turns(tx)).intersection(turns)
+    rows = tx.execute(
+        f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
+           JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
+           ORDER BY x.turn, coalesce(o.tie, f.tie), o.id""",
+        (tx.ids(muted),),
     )
-    sources: dict[int, list[tuple[str, str]]] = {leaf: [] for leaf in leaves}
-    for leaf, session_id, turn_id in found:
-        sources[leaf].append((session_id, turn_id))
-    return sources
+    shown: dict[int, dict[str, None]] = {turn: {} for turn in muted}
+    for turn, text in rows:
+        shown[turn][text] = None
+    return {turn: list(texts) for turn, texts in shown.items()}
 
 
-def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Return the intervals [start, end) of nodes and leaves in ms."""
-    return {node.id: (node.start_ms, node.end_ms) for node in nodes_with_ids(tx, nodes).values()}
+_FACT_TEXTS = f"""
+    SELECT f.id, f.text, o.speaker, o.quote, t.id, t.text,
+        CASE WHEN o.correction IS NULL THEN c.maker END FROM fact f
+    LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
+        ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
+    LEFT JOIN chunk c ON c.id = o.chunk
+    LEFT JOIN turn t ON t.id = (SELECT max(x.turn) FROM occurrence_turn x WHERE x.occurrence = o.id)
+    WHERE f.verdict < 2 AND f.id {AMONG}"""
+"""Facts with the occurrence that the fact has its wording from; its quote, and the turn that it is of."""
+
+
+def fact_texts(tx: Tx, found: Collection[int]) -> dict[int, str]:
+    """Return what facts say, by row id, without hidden ones: the quote with its speaker where a rule made the statement, else the statement."""
+    rows = tx.execute(_FACT_TEXTS, (tx.ids(found),)).fetchall()
+    by_rule = [row for row in rows if (row[-1] or "").startswith(QUOTED_MAKERS)]
+    damaged = damaged_turns(tx, [turn for _, _, _, _, turn, _, _ in by_rule if turn is not None])
+    texts = {row[0]: row[1] for row in rows}
+    for fact, _, speaker, quote, turn, whole, _ in by_rule:
+        if turn in damaged:
+            texts[fact] = f"[{damaged[turn].name} is damaged]"
+        else:
+            said = (quote or whole or "").splitlines()
+            texts[fact] = "\n".join(f"{speaker}: {line}" for line in said if line.strip())
+    return texts
 
 
 class WritePosition(NamedTuple):

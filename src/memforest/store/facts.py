@@ -117,13 +117,6 @@ class FactRow:
         """Where the fact stands in a tree's time order."""
         return (self.said_ms if self.start_ms is None else self.start_ms, self.tie)
 
-    @property
-    def leaf_span(self) -> tuple[int, int]:
-        """The interval [start, end) of the fact's leaf, in ms."""
-        start = self.said_ms if self.start_ms is None else self.start_ms
-        end = start + 1 if self.start_ms is None or self.end_ms is None else self.end_ms
-        return start, max(end, start + 1)
-
 
 OccurrenceRef = tuple[int, int]
 """Row ids of a fact and of one of its occurrences."""

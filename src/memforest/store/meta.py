@@ -2,22 +2,22 @@
 
 The change log says which rows were written since a snapshot was made, from which it is brought up to date. Triggers write
 it, so no write path can forget to, and a process of an older version that has the file open keeps it too. A row says that
-a turn, fact, node, tree or entity is new, gone, or different in anything that a snapshot holds: a fact also when an
+a turn, fact or entity is new, gone, or different in anything that a snapshot holds: a fact also when an
 occurrence, mention, state or vector of it was. Only the newest rows are kept; a reader further behind reads the memory
 anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from memforest.records import StepUsage
-from memforest.store.connections import AMONG, Tx
+from memforest.store.connections import Tx
 
 KEPT = 8_192
-"""Numbers of the log that are kept for each index of the memory: a few hundred turns' worth, beyond which reading all costs little more."""
+"""Numbers of the log that are kept: a few hundred turns' worth, beyond which reading all costs little more."""
 
 
 class Changes(NamedTuple):
@@ -25,8 +25,6 @@ class Changes(NamedTuple):
 
     turn: frozenset[int]
     fact: frozenset[int]
-    node: frozenset[int]
-    tree: frozenset[int]
     entity: frozenset[int]
 
 
@@ -88,12 +86,10 @@ def bump(tx: Tx, kept: int = KEPT) -> None:
 
     Args:
         tx: the write transaction.
-        kept: numbers of the log that are kept for each index of the memory.
+        kept: numbers of the log that are kept.
     """
-    newest, indexes = tx.execute(
-        "SELECT (SELECT coalesce(max(seq), 0) FROM change), (SELECT count(*) FROM index_)"
-    ).fetchone()
-    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
+    (newest,) = tx.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()
+    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept, 1),))
     if newest % (KEPT // 2) < KEPT // 64:
         tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
@@ -121,9 +117,6 @@ _TABLES = (
     "mention",
     "state",
     "relation",
-    "tree",
-    "node",
-    "leaf",
 )
 
 
@@ -137,22 +130,14 @@ def entities_by_kind(tx: Tx) -> dict[str, int]:
     return tx.pairs("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind")
 
 
-def trees_by_index(tx: Tx) -> dict[str, dict[str, int]]:
-    """Return the number of trees by index, then by kind."""
-    found: dict[str, dict[str, int]] = {}
-    for owner, kind, count in tx.execute(
-        "SELECT owner, kind, count(*) FROM tree GROUP BY owner, kind ORDER BY owner, kind"
-    ):
-        found.setdefault(owner, {})[kind] = count
-    return found
-
-
 def vectors_by_kind(tx: Tx) -> dict[str, int]:
     """Return the number of vectors by kind of item."""
-    found = {
-        kind: int(tx.execute(f"SELECT count(*) FROM derived_{kind}_vector").fetchone()[0])
-        for kind in ("fact", "node", "turn")
+    counted = {
+        "fact": "SELECT count(*) FROM derived_fact_vector",
+        "node": "SELECT count(*) FROM artifact WHERE vector IS NOT NULL",
+        "turn": "SELECT count(*) FROM derived_turn_vector",
     }
+    found = {kind: int(tx.execute(sql).fetchone()[0]) for kind, sql in counted.items()}
     return {kind: count for kind, count in found.items() if count}
 
 
@@ -173,7 +158,10 @@ def makers(tx: Tx) -> dict[str, dict[str, int]]:
     found = {}
     for part, sql in (
         ("chunks", "SELECT maker, count(*) FROM chunk WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
-        ("summaries", "SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker"),
+        (
+            "summaries",
+            "SELECT maker, count(*) FROM artifact WHERE step = 'summary' GROUP BY maker ORDER BY maker",
+        ),
     ):
         found[part] = tx.pairs(sql)
     return found
@@ -195,18 +183,6 @@ def most_named(tx: Tx, most: int) -> list[str]:
            ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
         (most,),
     )
-
-
-def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
-    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
-    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
-    place = "JOIN occurrence o ON o.id = m.occurrence JOIN chunk c ON c.id = o.chunk"
-    row = tx.execute(
-        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
-           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
-        {"entity": entity, "most": most},
-    ).fetchone()
-    return row[0], row[1]
 
 
 _COLUMNS = "calls, failures, retries, prompt_tokens, completion_tokens, cached_tokens, prefix_tokens, seconds"
@@ -236,13 +212,3 @@ def total(tx: Tx) -> dict[str, dict[str, StepUsage]]:
     ):
         found.setdefault(operation, {})[step] = StepUsage(*used)
     return found
-
-
-def nodes_without(tx: Tx, nodes: Collection[int], owners: Collection[str]) -> set[int]:
-    """Return those of some nodes that may have a summary, and are of other indexes than the given ones."""
-    return set(
-        tx.column(
-            f"SELECT n.id FROM node n JOIN tree t ON t.id = n.tree WHERE n.id {AMONG} AND t.owner NOT {AMONG}",
-            (tx.ids(nodes), tx.ids(owners)),
-        )
-    )

@@ -1,6 +1,6 @@
 -- The schema of one memory. A file has it whole, or is refused: `PRAGMA user_version` says which it has
--- (memforest.store.schema). Tables named `derived_...` may be emptied at any time, and are made again from the
--- others. Times are UTC milliseconds. Rows of `change`, `feed` and `tombstone` are written by the triggers at the end
+-- (memforest.store.database). Tables named `derived_...` may be emptied at any time, and are made again from the
+-- others. Times are UTC milliseconds. Rows of `change` and `tombstone` are written by the triggers at the end
 -- alone, so that no writer can forget them.
 
 -- What was said, and where from.
@@ -241,77 +241,24 @@ CREATE INDEX tombstone_when ON tombstone (deleted_ms);
 
 CREATE TABLE deleted (digest BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Indexes, and the trees of each.
+-- Indexes. Their trees are built from the rows above.
 
-CREATE TABLE index_ (
-    name TEXT PRIMARY KEY,
-    settings TEXT NOT NULL,
-    cursor INTEGER NOT NULL,
-    began INTEGER NOT NULL,
-    reason TEXT
-) STRICT, WITHOUT ROWID;
+CREATE TABLE index_ (name TEXT PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
-CREATE TABLE tree (
-    id INTEGER PRIMARY KEY,
-    owner TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    scope INTEGER NOT NULL,
-    k INTEGER,
-    root INTEGER,
-    height INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    UNIQUE (owner, kind, scope)
+-- What models made of what was said, by the digest of what they were asked (memforest.store.artifacts).
+
+CREATE TABLE artifact (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- so that what was written later has the higher number
+    digest BLOB NOT NULL UNIQUE,
+    step TEXT NOT NULL CHECK (step IN ('summary', 'place')),
+    maker TEXT NOT NULL,
+    text BLOB NOT NULL,
+    vector_of TEXT NOT NULL CHECK (vector_of IN ('own', 'mean', 'none')),
+    vector BLOB
 ) STRICT;
+CREATE INDEX artifact_lacking ON artifact (id) WHERE vector_of = 'own' AND vector IS NULL;
 
-CREATE TABLE node (
-    id INTEGER PRIMARY KEY,
-    tree INTEGER NOT NULL REFERENCES tree (id) ON DELETE CASCADE,
-    level INTEGER NOT NULL,
-    key_ms INTEGER NOT NULL,
-    key_tie TEXT NOT NULL,
-    start_ms INTEGER NOT NULL,
-    end_ms INTEGER NOT NULL,
-    count INTEGER NOT NULL,
-    children BLOB NOT NULL,
-    version INTEGER NOT NULL,
-    dirty INTEGER NOT NULL,
-    span_lo INTEGER,
-    span_hi INTEGER,
-    window TEXT,
-    state BLOB
-) STRICT;
-CREATE INDEX node_tree ON node (tree);
-CREATE INDEX node_dirty ON node (tree, level) WHERE dirty;
-
-CREATE TABLE leaf (
-    id INTEGER PRIMARY KEY,
-    tree INTEGER NOT NULL,
-    fact INTEGER,
-    chunk INTEGER,
-    turn INTEGER,
-    last INTEGER
-) STRICT;
-CREATE INDEX leaf_fact ON leaf (fact, tree) WHERE fact IS NOT NULL;
-CREATE INDEX leaf_chunk ON leaf (chunk) WHERE chunk IS NOT NULL;
-CREATE INDEX leaf_turn ON leaf (turn) WHERE turn IS NOT NULL;
-
-CREATE TABLE job (
-    id INTEGER PRIMARY KEY,
-    owner TEXT NOT NULL,
-    key TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    payload TEXT NOT NULL,
-    due_ms INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    tries INTEGER NOT NULL,
-    holder TEXT,
-    lease_until_ms INTEGER,
-    reason TEXT,
-    UNIQUE (owner, key)
-) STRICT;
-CREATE INDEX job_open ON job (state, due_ms) WHERE state != 'done';
-
--- What can be made again: words, vectors, summaries.
+-- What can be made again: words, vectors.
 
 CREATE VIRTUAL TABLE derived_turn_terms USING fts5vocab (derived_turn_words, instance);
 
@@ -340,24 +287,9 @@ CREATE TABLE derived_fact_vector (
 ) STRICT;
 CREATE INDEX derived_fact_vector_digest ON derived_fact_vector (digest);
 
-CREATE TABLE derived_node_vector (
-    item INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL,
-    vector BLOB NOT NULL
-) STRICT;
-CREATE INDEX derived_node_vector_digest ON derived_node_vector (digest);
-
 CREATE VIRTUAL TABLE derived_turn_words USING fts5 (words, columnsize = 0, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'");
 
 CREATE VIRTUAL TABLE derived_fact_words USING fts5 (words, columnsize = 0, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'");
-
-CREATE TABLE derived_summary (
-    node INTEGER PRIMARY KEY REFERENCES node (id) ON DELETE CASCADE,
-    text BLOB NOT NULL,
-    maker TEXT NOT NULL,
-    vector TEXT NOT NULL CHECK (vector IN ('own', 'mean', 'none')),
-    inputs BLOB
-) STRICT;
 
 CREATE TABLE derived_next_vector (
     kind TEXT NOT NULL,
@@ -385,12 +317,6 @@ CREATE TABLE spent (
     PRIMARY KEY (operation, step)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE feed (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind INTEGER NOT NULL,
-    item INTEGER NOT NULL
-) STRICT;
-
 -- Triggers.
 
 CREATE TRIGGER mention_of_occurrence AFTER DELETE ON occurrence
@@ -410,6 +336,23 @@ BEGIN
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'turn' AND item = old.id;
 END;
 
+-- Until what was made of deleted text is swept (memforest.trees.refresh.sweep), a restart must know that it is due.
+
+CREATE TRIGGER sweep_turn_delete AFTER DELETE ON turn
+BEGIN
+    INSERT OR IGNORE INTO meta (key, value) VALUES ('sweep', '1');
+END;
+
+CREATE TRIGGER change_chunk_insert AFTER INSERT ON chunk
+BEGIN
+    INSERT INTO change (kind, item) SELECT 'turn', id FROM turn WHERE session = new.session AND ordinal = new.first;
+END;
+
+CREATE TRIGGER change_chunk_delete AFTER DELETE ON chunk
+BEGIN
+    INSERT INTO change (kind, item) SELECT 'turn', id FROM turn WHERE session = old.session AND ordinal = old.first;
+END;
+
 CREATE TRIGGER change_fact_insert AFTER INSERT ON fact
 BEGIN
     INSERT INTO change (kind, item) VALUES ('fact', new.id);
@@ -420,18 +363,6 @@ CREATE TRIGGER change_fact_delete AFTER DELETE ON fact
 BEGIN
     INSERT INTO change (kind, item) VALUES ('fact', old.id);
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = old.id;
-END;
-
-CREATE TRIGGER change_leaf_insert AFTER INSERT ON leaf
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', new.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = new.id;
-END;
-
-CREATE TRIGGER change_leaf_delete AFTER DELETE ON leaf
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', old.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = old.id;
 END;
 
 CREATE TRIGGER change_entity_insert AFTER INSERT ON entity
@@ -539,25 +470,6 @@ BEGIN
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.item;
 END;
 
-CREATE TRIGGER change_derived_node_vector_insert AFTER INSERT ON derived_node_vector
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', new.item);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = new.item;
-END;
-
-CREATE TRIGGER change_derived_node_vector_delete AFTER DELETE ON derived_node_vector
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', old.item);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = old.item;
-END;
-
-CREATE TRIGGER change_derived_node_vector_update AFTER UPDATE OF vector ON derived_node_vector
-WHEN old.vector IS NOT new.vector
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', new.item);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = new.item;
-END;
-
 CREATE TRIGGER change_occurrence_turn_insert AFTER insert ON occurrence_turn
 WHEN EXISTS (SELECT 1 FROM occurrence WHERE id = new.occurrence)
 BEGIN
@@ -572,127 +484,11 @@ BEGIN
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = (SELECT fact FROM occurrence WHERE id = old.occurrence);
 END;
 
-CREATE TRIGGER change_node_insert AFTER INSERT ON node
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', new.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = new.id;
-END;
-
-CREATE TRIGGER change_node_delete AFTER DELETE ON node
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', old.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = old.id;
-END;
-
-CREATE TRIGGER change_node_update AFTER UPDATE OF children, start_ms, end_ms, span_lo, span_hi, window, state ON node
-WHEN old.children IS NOT new.children OR old.start_ms IS NOT new.start_ms OR old.end_ms IS NOT new.end_ms OR old.span_lo IS NOT new.span_lo OR old.span_hi IS NOT new.span_hi OR old.window IS NOT new.window OR old.state IS NOT new.state
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('node', new.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'node' AND item = new.id;
-END;
-
-CREATE TRIGGER change_tree_insert AFTER INSERT ON tree
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('tree', new.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'tree' AND item = new.id;
-END;
-
-CREATE TRIGGER change_tree_delete AFTER DELETE ON tree
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('tree', old.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'tree' AND item = old.id;
-END;
-
-CREATE TRIGGER change_tree_update AFTER UPDATE OF root ON tree WHEN old.root IS NOT new.root
-BEGIN
-    INSERT INTO change (kind, item) VALUES ('tree', new.id);
-    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'tree' AND item = new.id;
-END;
-
-CREATE TRIGGER feed_turn_insert AFTER INSERT ON turn
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (0, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 0 AND item = new.id;
-END;
-
-CREATE TRIGGER feed_turn_delete AFTER DELETE ON turn
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (0, old.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 0 AND item = old.id;
-END;
-
-CREATE TRIGGER feed_chunk_insert AFTER INSERT ON chunk
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (1, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = new.id;
-END;
-
-CREATE TRIGGER feed_chunk_update AFTER UPDATE ON chunk WHEN old.status IS NOT new.status
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (1, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = new.id;
-END;
-
-CREATE TRIGGER feed_chunk_delete AFTER DELETE ON chunk
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (1, old.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = old.id;
-END;
-
-CREATE TRIGGER feed_fact_insert AFTER INSERT ON fact
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = new.id;
-END;
-
-CREATE TRIGGER feed_fact_delete AFTER DELETE ON fact
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, old.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = old.id;
-END;
-
-CREATE TRIGGER feed_occurrence_insert AFTER INSERT ON occurrence
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, new.fact);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = new.fact;
-END;
-
-CREATE TRIGGER feed_occurrence_delete AFTER DELETE ON occurrence
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, old.fact);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = old.fact;
-END;
-
-CREATE TRIGGER feed_entity_update AFTER UPDATE ON entity WHEN old.kind IS NOT new.kind
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (3, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 3 AND item = new.id;
-END;
-
-CREATE TRIGGER feed_entity_delete AFTER DELETE ON entity
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (3, old.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 3 AND item = old.id;
-END;
-
-CREATE TRIGGER feed_derived_fact_vector_insert AFTER INSERT ON derived_fact_vector
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, new.item);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = new.item;
-END;
-
 CREATE TRIGGER change_fact_update AFTER UPDATE OF speaker, start_ms, end_ms, said_ms, text, verdict ON fact
 WHEN old.speaker IS NOT new.speaker OR old.start_ms IS NOT new.start_ms OR old.end_ms IS NOT new.end_ms OR old.said_ms IS NOT new.said_ms OR old.text IS NOT new.text OR old.verdict IS NOT new.verdict
 BEGIN
     INSERT INTO change (kind, item) VALUES ('fact', new.id);
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id;
-END;
-
-CREATE TRIGGER feed_fact_update AFTER UPDATE ON fact
-WHEN old.text IS NOT new.text OR old.speaker IS NOT new.speaker OR old.start_ms IS NOT new.start_ms OR old.end_ms IS NOT new.end_ms OR old.said_ms IS NOT new.said_ms OR old.tie IS NOT new.tie OR old.verdict IS NOT new.verdict
-BEGIN
-    INSERT INTO feed (kind, item) VALUES (2, new.id);
-    DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 2 AND item = new.id;
 END;
 
 CREATE TRIGGER next_turn_delete AFTER DELETE ON turn
@@ -713,16 +509,6 @@ END;
 CREATE TRIGGER next_fact_update AFTER UPDATE OF text ON fact
 BEGIN
     DELETE FROM derived_next_vector WHERE kind = 'fact' AND item = old.id;
-END;
-
-CREATE TRIGGER next_node_delete AFTER DELETE ON derived_summary
-BEGIN
-    DELETE FROM derived_next_vector WHERE kind = 'node' AND item = old.node;
-END;
-
-CREATE TRIGGER next_node_update AFTER UPDATE OF text, vector ON derived_summary
-BEGIN
-    DELETE FROM derived_next_vector WHERE kind = 'node' AND item = old.node;
 END;
 
 CREATE TRIGGER graph_relation_insert AFTER INSERT ON relation
@@ -770,7 +556,7 @@ BEGIN
     UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
 END;
 
--- A row id is never given again (memforest.store.ids).
+-- A row id is never given again (memforest.store.meta.take_ids).
 INSERT INTO meta VALUES
     ('generation', '0'),
     ('graph_stamp', '0'),
@@ -779,5 +565,4 @@ INSERT INTO meta VALUES
     ('next:entity', '1'),
     ('next:fact', '1'),
     ('next:session', '1'),
-    ('next:tree', '1'),
     ('next:turn', '1');

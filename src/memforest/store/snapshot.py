@@ -94,6 +94,14 @@ def turn_rows(tx: Tx, only: Only = None) -> Iterator[tuple[int, int, str, int, s
     return iter(tx.execute(sql, args))
 
 
+def first_of_chunks(tx: Tx, only: Only = None) -> list[int]:
+    """Return the turns that begin a chunk, of sessions."""
+    where, args = _among(tx, "c.session", only)
+    return tx.column(
+        f"SELECT t.id FROM chunk c JOIN turn t ON t.session = c.session AND t.ordinal = c.first {where}", args
+    )
+
+
 def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the sessions of turns that there are."""
     return set(tx.column(f"SELECT DISTINCT session FROM turn WHERE id {AMONG}", (tx.ids(turns),)))

@@ -14,16 +14,14 @@ import json
 from array import array
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
-from memforest.store import derived, entities, indexes, meta
+from memforest.store import derived, entities, meta
 from memforest.store.connections import Tx, errors
-from memforest.store.derived import pack_ids, pack_text, unpack_ids, unpack_text
-from memforest.store.indexes import KINDS
+from memforest.store.derived import pack_text, unpack_text
 from memforest.times import EARLIEST, LATEST, to_ms
 
 
@@ -32,8 +30,7 @@ class Column:
     """A column of a part.
 
     `form` is how its values are written: "plain" as they are, "time" as UTC milliseconds, "json" as the JSON that they hold, "flag" as true or
-    false, "hex" or "base64" of bytes, "text" of a compressed text, "children" as a list of references to nodes, and
-    "ref" as a reference to a row of `of`.
+    false, "hex" or "base64" of bytes, "text" of a compressed text, and "ref" as a reference to a row of `of`.
     """
 
     name: str
@@ -45,8 +42,8 @@ class Column:
 class Part:
     """A table, its columns, and how its rows are written.
 
-    `record` is its name in the file. With `numbered` its rows have ids of the kind `numbered` and are written one a
-    line, or in blocks with the number first if `block`. `only` limits what is exported. `order` is how rows stand.
+    `record` is its name in the file. With `numbered` its rows have ids of the kind `numbered`; they are written one a
+    line, or in blocks if `block`. `only` limits what is exported. `order` is how rows stand.
     """
 
     record: str
@@ -198,48 +195,14 @@ MEMORY = (
 )
 """What a memory holds besides its indexes. Wordings are derived, and carried because they are dear to make."""
 
-OF_CARRIED = "tree IN (SELECT id FROM tree WHERE owner IN ({owners}))"
-
-STRUCTURE = (
-    Part(
-        "tree",
-        "tree",
-        _columns("owner kind scope:scope k root:ref=node height count"),
-        "tree",
-        only="owner IN ({owners})",
-    ),
-    Part(
-        "leaves",
-        "leaf",
-        _columns("tree:ref=tree fact:ref=fact chunk:ref=chunk turn:ref=turn last:ref=turn"),
-        "node",
-        block=True,
-        only=OF_CARRIED,
-    ),
-    Part(
-        "nodes",
-        "node",
-        _columns(
-            """tree:ref=tree level key_ms key_tie start_ms end_ms count children:children version dirty:flag span_lo
-            span_hi window state:base64"""
-        ),
-        "node",
-        block=True,
-        only=OF_CARRIED,
-    ),
-)
-"""The trees of the indexes that can be carried."""
-
-_OF_NODES = f"node IN (SELECT id FROM node WHERE {OF_CARRIED})"
-
 SUMMARIES = Part(
-    "summaries",
-    "derived_summary",
-    _columns("node:ref=node text:text maker vector inputs:hex"),
+    "artifacts",
+    "artifact",
+    _columns("digest:hex step maker text:text vector_of"),
     block=True,
-    only=_OF_NODES,
-    order="node",
+    order="digest",
 )
+"""What models made; their vectors are not carried, as they are made again from the texts."""
 
 VECTORS = tuple(
     Part(
@@ -247,35 +210,10 @@ VECTORS = tuple(
         f"derived_{kind}_vector",
         _columns(f"item:ref={kind} digest:hex vector:base64"),
         block=True,
-        only=_OF_NODES.replace("node IN", "item IN", 1) if kind == "node" else "",
         order="item",
     )
-    for kind in ("turn", "fact", "node")
+    for kind in ("turn", "fact")
 )
-
-
-def own_parts(tx: Tx, index: str, refers: Mapping[str, str]) -> list[Part]:
-    """Return the tables of an index as parts, referenced ones first.
-
-    Args:
-        tx: a transaction.
-        index: its name.
-        refers: "table.column" -> the kind of rows that the column's numbers refer to.
-    """
-    parts = []
-    for table in reversed(indexes.own_tables(tx, index)):
-        rows = indexes.own_columns(tx, table)
-        columns = tuple(
-            Column(name, "ref", refers[f"{table}.{name}"])
-            if f"{table}.{name}" in refers
-            else Column(name, "base64" if kind == "BLOB" else "plain")
-            for name, kind, _ in rows
-        )
-        keys = [name for name, _, key in sorted(rows, key=lambda row: row[2]) if key]
-        parts.append(
-            Part(table, table, columns, block=True, order=", ".join(keys or [row[0] for row in rows]))
-        )
-    return parts
 
 
 class Numbers:
@@ -305,68 +243,37 @@ class Numbers:
         return number
 
 
-def row_ids(tx: Tx, kind: str, owners: Sequence[str]) -> array[int]:
-    """Return the ids of the rows of a kind that are exported, in order; leaves and nodes are of one kind."""
-    found: array[int] = array("q")
-    if kind == "node":
-        only = OF_CARRIED.format(owners=_quoted(owners))
-        sql = f"SELECT id FROM leaf WHERE {only} UNION SELECT id FROM node WHERE {only} ORDER BY 1"
-    else:
-        part = next(one for one in (*MEMORY, *STRUCTURE) if one.numbered == kind)
-        sql = f"SELECT id FROM {part.table}{_where(part, owners)} ORDER BY id"
-    found.extend(map(itemgetter(0), tx.execute(sql)))
-    return found
+def row_ids(tx: Tx, kind: str) -> array[int]:
+    """Return the ids of the rows of a kind that are exported, in order."""
+    part = next(one for one in MEMORY if one.numbered == kind)
+    return array("q", tx.column(f"SELECT id FROM {part.table}{_where(part)} ORDER BY id"))
 
 
-def read_rows(
-    tx: Tx, part: Part, numbers: Numbers, owners: Sequence[str], scopes: Mapping[tuple[str, str], str]
-) -> Iterator[list[Any]]:
+def read_rows(tx: Tx, part: Part, numbers: Numbers) -> Iterator[list[Any]]:
     """Yield the rows of a part as they are written, each as a list of its columns' values.
 
     Args:
         tx: a read transaction.
         part: the part.
         numbers: of all rows that are referred to.
-        owners: the indexes whose trees are exported.
-        scopes: (index, kind of tree) -> the kind of rows that its scopes are the ids of; others are kept as they are.
     """
     names = ", ".join(f'"{one.name}"' for one in part.columns)
-    first = "id, " if part.block and part.numbered else ""
-    write = [
-        (at, _written(one, numbers))
-        for at, one in enumerate(part.columns, bool(first))
-        if one.form != "plain"
-    ]
+    write = [(at, _written(one, numbers)) for at, one in enumerate(part.columns) if one.form != "plain"]
     changes = [(at, how) for at, how in write if how is not None]
-    if first:
-        changes.insert(0, (0, numbers.of(part.numbered)))
-    scope = {key: numbers.of(kind) for key, kind in scopes.items()} if part.record == "tree" else {}
-    for row in tx.execute(
-        f"SELECT {first}{names} FROM {part.table}{_where(part, owners)} ORDER BY {part.order}"
-    ):
+    for row in tx.execute(f"SELECT {names} FROM {part.table}{_where(part)} ORDER BY {part.order}"):
         values = list(row)
         for at, how in changes:
             values[at] = how(values[at])
-        if scope and (of := scope.get((values[0], values[1]))) is not None:
-            values[2] = of(values[2])
         yield values
 
 
-def _where(part: Part, owners: Sequence[str]) -> str:
-    return f" WHERE {part.only.format(owners=_quoted(owners))}" if part.only else ""
-
-
-def _quoted(names: Sequence[str]) -> str:
-    """Return names of indexes, which are identifiers (`memforest.trees.attached`), as a list of SQL."""
-    return ", ".join(f"'{name}'" for name in names)
+def _where(part: Part) -> str:
+    return f" WHERE {part.only}" if part.only else ""
 
 
 def _written(column: Column, numbers: Numbers) -> Callable[[Any], Any] | None:
     if column.form == "ref":
         return numbers.of(column.of)
-    if column.form == "children":
-        node = numbers.of("node")
-        return lambda packed: [node(child) for child in unpack_ids(packed)]
     return _OUT.get(column.form)
 
 
@@ -394,11 +301,8 @@ _OUT: dict[str, Callable[[Any], Any]] = {
 BATCH = 512
 """Rows that are inserted with one statement."""
 
-COUNTED = ("session", "turn", "chunk", "fact", "entity", "tree", "node")
+COUNTED = ("session", "turn", "chunk", "fact", "entity")
 """Kinds of rows whose ids come from a counter (`memforest.store.meta.take_ids`)."""
-
-MOST_NUMBER = 2**31
-"""More than any number of rows of a kind."""
 
 
 def _refused() -> tuple[type[Exception], ...]:
@@ -435,9 +339,7 @@ def without_triggers(tx: Tx) -> Iterator[None]:
 
 
 def note_all(tx: Tx) -> None:
-    """Note everything that a memory holds in its feed, and break the logs of changes, so that whoever follows them reads all."""
-    for kind in ("turn", "chunk", "fact"):
-        tx.execute(f"INSERT INTO feed (kind, item) SELECT {KINDS.index(kind)}, id FROM {kind} ORDER BY id")
+    """Break the logs of changes, so that whoever follows them reads all."""
     newest = meta.change_position(tx)
     tx.execute("DELETE FROM change")
     tx.execute(
@@ -457,14 +359,11 @@ class RowWriter:
 
     Args:
         tx: a write transaction on a memory that holds nothing.
-        scopes: (index, kind of tree) -> the kind of rows that its scopes refer to.
     """
 
-    def __init__(self, tx: Tx, scopes: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._scopes = scopes
         self._count: dict[str, int] = {}
-        self._most_node = 0
         self._part: Part | None = None
         self._sql = ""
         self._read: list[tuple[int, _Reading]] = []
@@ -481,7 +380,7 @@ class RowWriter:
         Args:
             line: where it stands.
             part: its table.
-            values: of its columns, behind its number where rows of the part are numbered in blocks.
+            values: of its columns.
 
         Raises:
             Unfit: if an earlier row cannot be stored.
@@ -490,7 +389,7 @@ class RowWriter:
             self._begin(part)
         self._lines.append(line)
         self._rows.append(values)
-        if part.numbered and not part.block:
+        if part.numbered:
             self._count[part.numbered] = self.count(part.numbered) + 1
         if len(self._rows) >= BATCH:
             self._flush()
@@ -499,11 +398,9 @@ class RowWriter:
         """Insert what waits, and set the counters of ids behind the rows.
 
         Raises:
-            Unfit: if a row cannot be stored, or refers to a node that did not come.
+            Unfit: if a row cannot be stored.
         """
         self._flush()
-        if self._most_node > self.count("node"):
-            raise Unfit(f"is the end, and node {self._most_node} was referred to and never came")
         for kind in COUNTED:
             if self.count(kind):
                 meta.take_ids(self._tx, kind, self.count(kind))
@@ -515,11 +412,7 @@ class RowWriter:
         names = ", ".join(f'"{name}"' for name in (*named, *(one.name for one in part.columns)))
         marks = ", ".join("?" * (len(part.columns) + len(named)))
         self._sql = f"INSERT INTO {part.table} ({names}) VALUES ({marks})"
-        first = int(part.block and bool(part.numbered))
-        columns = enumerate(part.columns, first)
-        self._read = [(at, how) for at, one in columns if (how := self._how(one)) is not None]
-        if first:
-            self._read.insert(0, (0, self._numbers))
+        self._read = [(at, how) for at, one in enumerate(part.columns) if (how := self._how(one)) is not None]
 
     def _flush(self) -> None:
         if not self._rows:
@@ -550,18 +443,14 @@ class RowWriter:
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         for place, how in self._read:
             columns[place] = how(columns[place])
-        if part.record == "tree":
-            columns[2] = self._scope_ids(*columns[:3])
-        if part.numbered and not part.block:
+        if part.numbered:
             first = self.count(part.numbered) - len(self._rows) + at + 1
             columns.insert(0, range(first, first + len(rows)))
         return list(zip(*columns, strict=True))
 
     def _how(self, column: Column) -> _Reading | None:
         if column.form == "ref":
-            return self._nodes if column.of == "node" else self._known(column.of)
-        if column.form == "children":
-            return lambda values: [pack_ids(self._children(value)) for value in values]
+            return self._known(column.of)
         return _IN.get(column.form)
 
     def _known(self, kind: str) -> _Reading:
@@ -573,34 +462,6 @@ class RowWriter:
             return values
 
         return known
-
-    def _scope_ids(self, owners: Sequence[Any], kinds: Sequence[Any], scopes: Sequence[Any]) -> Sequence[Any]:
-        """Check the scopes that are references; others are the index's own."""
-        for owner, kind, scope in zip(owners, kinds, scopes, strict=True):
-            if (of := self._scopes.get((owner, kind))) is not None:
-                self._known(of)([scope])
-        return scopes
-
-    def _nodes(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Check references to nodes, which may come later."""
-        if (wrong := _beyond(values, 1, MOST_NUMBER)) is not None:
-            raise Unfit(f"refers to node {wrong[0]!r}, which cannot be")
-        self._most_node = max(self._most_node, max((one for one in values if one is not None), default=0))
-        return values
-
-    def _numbers(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Check the numbers of nodes and leaves."""
-        if None in values:
-            raise Unfit("has no number")
-        self._nodes(values)
-        self._count["node"] = max(self.count("node"), max(values))
-        return values
-
-    def _children(self, value: Any) -> list[int]:
-        if not isinstance(value, list) or None in value:
-            raise Unfit("has children that are no list of nodes")
-        self._nodes(value)
-        return value
 
 
 _Reading = Callable[[Sequence[Any]], Sequence[Any]]

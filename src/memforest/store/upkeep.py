@@ -213,8 +213,8 @@ def _columns(tx: Tx) -> Iterator[tuple[str, Iterator[str]]]:
             if kind == "TEXT":
                 rows = tx.execute(f'SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL').fetchall()
                 yield f"{table}.{column}", (_plain(row[0]) for row in rows)
-    rows = tx.execute("SELECT text FROM derived_summary").fetchall()
-    yield "derived_summary.text", (unpack_text(row[0]) for row in rows)
+    rows = tx.execute("SELECT text FROM artifact").fetchall()
+    yield "artifact.text", (unpack_text(row[0]) for row in rows)
 
 
 def _plain(value: str) -> str:

@@ -34,8 +34,8 @@ from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms
 from memforest.trees.index import FALLS_BACK, Host, Index, adopted, sub_queries
+from memforest.trees.memforest_grow import DEFAULTS, MemForestSettings
 from memforest.trees.memforest_recall import RecalledTree, node_cards, recalled_trees
-from memforest.trees.memforest_rows import DEFAULTS, MemForestSettings
 
 MOST_CHILDREN = 24
 """Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
@@ -154,7 +154,7 @@ def nearness_to(
         settings: `scene_vectors` and `leaves` count; of these "aligned" changes nothing inside of a tree.
     """
     forest = found.forest
-    by_vector = np.isin(np.arange(len(forest.ids)), forest.embedded)
+    by_vector = np.isin(np.arange(len(forest)), forest.told)
     if settings.scene_vectors == "facts":
         by_vector &= ~forest.of_kind("scene")[forest.tree]
     by_facts = None
@@ -253,7 +253,7 @@ class GuidedBrowse:
     ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
         trees = self._recall(tx, snapshot, self._request)
         recalled = recalled_trees(tx, snapshot, self._index, trees)
-        return snapshot, embedded_forest(tx, snapshot, self._index.name), recalled
+        return snapshot, embedded_forest(tx, snapshot, self._index), recalled
 
     async def _guided(
         self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
@@ -273,7 +273,7 @@ class GuidedBrowse:
                 for tree, own in zip(recalled, queries, strict=True)
             ]
             if request.mode.startswith("llm"):
-                await self._by_model(found.forest, trees)
+                await self._by_model(snapshot, found.forest, trees)
             warnings += await self._by_embedding(snapshot, found, trees)
         trace["browse"] = [
             {
@@ -325,13 +325,13 @@ class GuidedBrowse:
             told["anchor"] = plan.anchor
         return plan, queries, told, []
 
-    async def _by_model(self, forest: Forest, trees: Sequence[_Tree]) -> None:
+    async def _by_model(self, snapshot: Snapshot, forest: Forest, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
             if not tree.of.summarised:
                 tree.fallback = "it has no summary yet; resume() makes it"
         while waiting := _waiting(trees):
-            cards = await self._host.read(partial(self._cards, forest, waiting))
+            cards = await self._host.read(partial(self._cards, snapshot, forest, waiting))
             asks = self._asks(forest, waiting, cards)
             answers = iter(
                 await all_of(
@@ -346,18 +346,21 @@ class GuidedBrowse:
                 else:
                     way.keep(merged([one for one in chosen if not isinstance(one, ModelError)]), ordered=True)
 
-    @staticmethod
     def _cards(
-        forest: Forest, waiting: Sequence[tuple[_Tree, Descent, str]], tx: Tx, _now: Snapshot
+        self,
+        snapshot: Snapshot,
+        forest: Forest,
+        waiting: Sequence[tuple[_Tree, Descent, str]],
+        tx: Tx,
+        now: Snapshot,
     ) -> dict[int, TreeCard]:
-        """Return the cards of the nodes of this level."""
-        ids = forest.ids
+        """Return the cards of the nodes of this level; none if the memory has changed, and its nodes may be others."""
+        if now.generation != snapshot.generation:
+            return {}
         scopes = {
-            int(ids[row]): (tree.of.card.kind, tree.of.card.label)
-            for tree, way, _ in waiting
-            for row in way.below
+            row: (tree.of.card.kind, tree.of.card.label) for tree, way, _ in waiting for row in way.below
         }
-        return node_cards(tx, scopes)
+        return node_cards(tx, snapshot, self._index, forest, scopes)
 
     def _asks(
         self,
@@ -366,10 +369,12 @@ class GuidedBrowse:
         found: Mapping[int, TreeCard],
     ) -> list[_Ask]:
         """Return the choices to ask for on this level, within the calls left."""
-        ids = forest.ids
         asks: list[_Ask] = []
         for tree, way, query in waiting:
-            cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
+            cards = {row: card for row in way.below if (card := found.get(row)) is not None}
+            if not cards:
+                tree.fallback = "the memory has changed meanwhile"
+                continue
             runs = split(list(cards))
             if len(cards) <= self._settings.beam_width:
                 way.keep(list(cards), ordered=False)

@@ -19,18 +19,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memforest.config import Explore
 from memforest.errors import InputError, ModelRefusedError
 from memforest.graph.graph import Graph
 from memforest.graph.paths import seeds
-from memforest.nodes import Node
 from memforest.ports import Settled
 from memforest.reading.question_parts import alone, parts_of
 from memforest.reading.relations import LANGUAGES, load_words
 from memforest.records import SubQuery, SummaryRequest
+from memforest.search.cache import forest_of
 from memforest.search.filters import (
     IndexResult,
     Part,
@@ -42,20 +44,19 @@ from memforest.search.filters import (
     memory_zone,
     unsaid,
 )
+from memforest.search.forest import Forest, as_keys
 from memforest.search.snapshot import Snapshot
-from memforest.store import derived, evidence, meta, trees
+from memforest.store import artifacts, entities, evidence, meta
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees import hmem_rows
 from memforest.trees.hmem_find import explore_of, find
-from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, problems
-from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, WEEK, HMemSettings, made_by, now
-from memforest.trees.hmem_score import names_in
-from memforest.trees.index import FALLS_BACK, Host, Index, IndexProblem, doer_of, not_browsed
-from memforest.trees.node import Contract
+from memforest.trees.hmem_grow import EVENT, KIND, LEVELS, OWNER, ROOT, WEEK, HMemSettings, grown
+from memforest.trees.hmem_score import names_in, node_marks
+from memforest.trees.index import FALLS_BACK, Host, Index, doer_of, not_browsed, ready_rows
+from memforest.trees.kernel import problems
 from memforest.trees.refresh import NodeWork
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ MOST_LINES = 10
 """Pieces of evidence that a model reads of one part: k of the paper's default."""
 
 
-def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LINES) -> list[EvidenceLine]:
+def lines_of(
+    tx: Tx, snapshot: Snapshot, index: Index, found: IndexResult, most: int = MOST_LINES
+) -> list[EvidenceLine]:
     """Return the best pieces of a search result as lines for a model, best first, without damaged ones.
 
     A turn with hidden parts is shown by the fact that speaks for it.
@@ -83,8 +86,7 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
     facts = facts_rows.facts_with_ids(
         tx, {int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0}
     )
-    texts = derived.summaries(tx, [node.node for node in nodes])
-    spans = trees.nodes_with_ids(tx, list(texts))
+    texts = ready_rows(tx, snapshot, index, [node.node for node in nodes])
     ranked: list[tuple[float, Told]] = []
     for hit in hits:
         turn = said.get(int(snapshot.turns.ids[hit.turn]))
@@ -97,9 +99,9 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
             text = facts[int(snapshot.facts.ids[hit.fact])].text
         ranked.append((hit.score, Told(text, from_ms(turn.said_ms), None, turn.speaker)))
     for node in nodes:
-        if text_of := texts.get(node.node):
-            span = spans[node.node]
-            ranked.append((node.score, Told(text_of, from_ms(span.start_ms), from_ms(span.end_ms))))
+        if (text_of := texts.get(node.node)) and (forest := found.forest) is not None:
+            start, end = (from_ms(int(ms[node.node])) for ms in (forest.start_ms, forest.end_ms))
+            ranked.append((node.score, Told(text_of, start, end)))
     return [told for _, told in sorted(ranked, key=lambda one: -round(one[0], 9))][:most]
 
 
@@ -224,7 +226,7 @@ class _Asking:
     host: Host
     request: Search
     explore: Explore
-    settings: HMemSettings
+    index: HMemIndex
     planner: str
     follow_up: str
     warnings: list[str] = field(default_factory=list)
@@ -296,7 +298,7 @@ class _Asking:
         }
         if scopes == {"short"} or not self.explore.tree:
             return []
-        return await self.host.ensure_fresh(partial(trees.dirty_children, owner=OWNER))
+        return await self.host.ensure_fresh(self.index)
 
     async def _read(self, subs: Sequence[SubQuery], known: Mapping[str, str]) -> list[Part]:
         """Read sub-queries as questions, each with the answers that it depends on in its text.
@@ -394,7 +396,9 @@ class _Asking:
         request = replace(part.request, parts=(part,), ranking=self.request.ranking)
         with self.host.timed("search"):
             return await self.host.read(
-                lambda tx, snapshot: lines_of(tx, snapshot, find(tx, snapshot, request, self.settings))
+                lambda tx, snapshot: lines_of(
+                    tx, snapshot, self.index, find(tx, snapshot, request, self.index)
+                )
             )
 
     async def _reason(
@@ -463,64 +467,79 @@ class HMemIndex(Index):
     """One tree for each year of events and their consolidated memories, searched with the graph of entities."""
 
     name = OWNER
-    deferred = True
-    make_tables = staticmethod(hmem_rows.make_tables)
+    roots_differ = False
     Settings = HMemSettings
-    numbered = frozenset({KIND})
-    contracts = MappingProxyType({KIND: Contract("contained")})
-    carried: Mapping[str, str] | None = MappingProxyType(
-        {"ix_hmem_node.node": "node", "ix_hmem_node.founder": "fact", "ix_hmem_node.parent": "node"}
-    )
 
-    def __init__(self, settings: HMemSettings | None = None) -> None:
-        super().__init__(settings)
-        if self.settings.events == "turns":
-            self.carried = None  # which kind of rows a column refers to is one for all memories
-        self.follows = frozenset({KINDS[self.settings.events]})
+    @property
+    def grows_by_artifacts(self) -> bool:
+        """Whether memories are compared by what they say."""
+        return bool(self.settings.compare == "text")
 
-    def placing(self, tx: Tx) -> HMemPlacing:
-        """Begin to take events out inside a write transaction."""
-        return HMemPlacing(tx, self.settings)
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the trees of a snapshot."""
 
-    async def advance(self, host: Host, until: int) -> None:
-        """Place what the feed has noted; see `memforest.trees.hmem_grow`."""
-        await advance(host, self.settings, until)
+        def said(forest: Forest, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+            keys = as_keys(self.digests(tx, snapshot, forest)[rows])
+            found = artifacts.vectors(tx, set(keys))
+            blank = np.zeros(snapshot.dimension, dtype=np.float32)
+            return np.array([found.get(key, blank) for key in keys], dtype=np.float32)
 
-    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how to consolidate the memories of nodes; a node with a single child keeps its text. Roots have none."""
-        return [
-            NodeWork(
-                node.id,
-                SummaryRequest(
-                    kind=KIND,
-                    label="",
-                    start=from_ms(node.start_ms),
-                    end=from_ms(node.end_ms),
-                    inputs=inputs[node.id],
-                    max_words=int(self.settings.words[node.level - WEEK]),
-                    level=node.level,
-                    window=node.window or "",
-                    prompt="memory",
-                ),
-                kept=len(node.children) == 1,
-                words=True,
+        return grown(tx, snapshot, self.settings, old, said if self.grows_by_artifacts else None)
+
+    def asked(self) -> tuple[object, ...]:
+        """Return how long memories are."""
+        return (tuple(self.settings.words),)
+
+    def requests(
+        self,
+        tx: Tx,
+        snapshot: Snapshot,
+        forest: Forest,
+        rows: Sequence[int],
+        inputs: Mapping[int, tuple[str, ...]],
+        texts: Mapping[int, str],
+        *,
+        remote: bool,
+    ) -> list[NodeWork]:
+        """Return how to consolidate the memories of nodes; a node with a single child keeps its text."""
+        made = []
+        for row in rows:
+            level = int(forest.level[row])
+            request = SummaryRequest(
+                kind=KIND,
+                label="",
+                start=from_ms(int(forest.start_ms[row])),
+                end=from_ms(int(forest.end_ms[row])),
+                inputs=inputs[row],
+                max_words=int(self.settings.words[level - WEEK]),
+                level=level,
+                window=forest.window_of(row) or "",
+                prompt="memory",
             )
-            for node in nodes
-            if WEEK <= node.level < ROOT
-        ]
+            made.append(NodeWork(row, request, kept=len(forest.children[row]) == 1, words=True))
+        return made
 
-    def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Have memories written level by level, where the next level is grown by what they say."""
+        late: list[str] = []
+        for _ in range(ROOT - WEEK if self.grows_by_artifacts else 0):
+            late += await host.ensure_fresh(self)
+        return late
+
+    def node_names(self, snapshot: Snapshot, forest: Forest, rows: Collection[int]) -> Mapping[int, str]:
         """Name memories by level, window and how often they were consolidated, as ``"week 2024-05/2024-W18, 3 times"``."""
-        return {
-            node: f"{LEVELS[level]} {window or ''}" + (f", {n} times" if n > 1 else ", once" if n else "")
-            for node, level, n, window in hmem_rows.names(tx, nodes)
-            if level < ROOT
-        }
+        _, times = node_marks(forest, snapshot)
 
-    def check(self, tx: Tx) -> list[IndexProblem]:
-        """Return what is wrong with the trees, their windows and states."""
-        found = super().check(tx)
-        return found or problems(tx, self.settings)
+        def name(row: int) -> str:
+            n = int(times[row])
+            often = f", {n} times" if n > 1 else ", once" if n else ""
+            return f"{LEVELS[forest.level[row]]} {forest.window_of(row) or ''}{often}"
+
+        return {row: name(row) for row in rows if WEEK <= forest.level[row] < ROOT}
+
+    def check(self, forest: Forest) -> list[str]:
+        """Return what is wrong with the trees."""
+        return problems(forest, contained=True)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Return a question with its parts, each read as a question of its own, and answered where a model answers.
@@ -531,11 +550,13 @@ class HMemIndex(Index):
         explore = explore_of(request, self.settings)
         planner = doer_of("Explore.planner", explore.planner, host.steps, "plan")
         follow_up = doer_of("Explore.follow_up", explore.follow_up, host.steps, "answer")
-        return await _Asking(host, request, explore, self.settings, planner, follow_up).prepared()
+        late = await self.ready(host)
+        prepared = await _Asking(host, request, explore, self, planner, follow_up).prepared()
+        return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return what the parts of a question bring; see `memforest.trees.hmem_find`."""
-        return find(tx, snapshot, request, self.settings)
+        return find(tx, snapshot, request, self)
 
     async def refine(
         self, host: Host, request: Search, found: Sequence[RefineCandidate]
@@ -546,19 +567,20 @@ class HMemIndex(Index):
             return None
         return Refinement(kept=kept, trace={"said_twice": len(found) - len(kept)})
 
-    def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return the columns of the paper's Table 7: turns, nodes of each level, entities and relations; see `rows.around`."""
-        sizes, others = hmem_rows.level_sizes(tx), hmem_rows.around(tx)
-        levels = {f"L{level + 1}": sizes.get(level, 0) for level in range(EVENT, ROOT)}
-        return {"fragments": others.pop("fragments"), **levels, **others}
+    def stats(self, tx: Tx, snapshot: Snapshot) -> dict[str, Any]:
+        """Return the columns of the paper's Table 7: turns, nodes of each level, entities and relations.
 
-    def outdated(self, tx: Tx) -> str | None:
-        """Return a warning if events were joined with other likenesses than are set or measured now."""
-        made, today = made_by(tx), now(tx, self.settings)
-        if made is None or today is None or list(made.alphas) == list(today.alphas):
-            return None
-        before, after = (" ".join(f"{one:g}" for one in each.alphas) for each in (made, today))
-        return f"its events were joined from the likenesses {before} on, which are {after} now"
+        The paper has no counts of its own kind of relation; here they are distinct (source, label, target).
+        """
+        forest = forest_of(tx, snapshot, self)
+        sizes = np.bincount(forest.level, minlength=ROOT + 1) if len(forest) else np.zeros(ROOT + 1)
+        levels = {f"L{level + 1}": int(sizes[level]) for level in range(EVENT, ROOT)}
+        return {
+            "fragments": len(snapshot.turns.ids),
+            **levels,
+            "entities": len(snapshot.entities),
+            "edges": entities.count_relations(tx),
+        }
 
     def notes(self, tx: Tx) -> list[str]:
         """Return that there is no tree where there is no embedder."""
@@ -568,8 +590,3 @@ class HMemIndex(Index):
             "'hmem' has no trees: events are joined by vectors, and this memory has no embedder; it is searched by words and "
             "entities"
         ]
-
-    def clear(self, tx: Tx) -> None:
-        """Delete the trees, the rows of the table, and what they were made by."""
-        super().clear(tx)
-        hmem_rows.forget(tx)

@@ -36,8 +36,7 @@ from memforest.search.forest import Forest
 from memforest.search.scores import Scores, best_first, leading
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
-from memforest.trees.hmem_grow import OWNER
-from memforest.trees.hmem_rows import HMemSettings
+from memforest.trees.hmem_grow import HMemSettings
 from memforest.trees.hmem_score import (
     Entry,
     Fit,
@@ -50,7 +49,7 @@ from memforest.trees.hmem_score import (
     turn_scores,
     without_told,
 )
-from memforest.trees.index import allowed_nodes, leaf_of_turn, ready_nodes
+from memforest.trees.index import Index, allowed_nodes, leaf_of_turn, ready_rows
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -71,20 +70,20 @@ def explore_of(request: Search, settings: HMemSettings) -> Explore:
     return request.ranking.explore or settings.explore
 
 
-def find(tx: Tx, snapshot: Snapshot, request: Search, settings: HMemSettings) -> IndexResult:
+def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResult:
     """Return what a question brings, best first.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
         request: the question; with the parts that `memforest.trees.hmem.prepare` gave it, or as its only one.
-        settings: of the index.
+        index: whose trees are searched.
     """
     if not len(snapshot.turns.ids):
         return IndexResult(())
-    explore = explore_of(request, settings)
-    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
-    looking = _Looking(tx, snapshot, explore, forest, keep)
+    explore = explore_of(request, index.settings)
+    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, index)
+    looking = _Looking(tx, snapshot, explore, index, forest, keep)
     whole = Part(SubQuery(id="1", text="?", scope="mixed"), request)  # its text stays with the planner
     ranked = [looking.ranked(part) for part in request.parts or (whole,)]
     merged = looking.alone(ranked[0]) if len(ranked) == 1 else looking.together(ranked)
@@ -133,6 +132,7 @@ class _Looking:
     tx: Tx
     snapshot: Snapshot
     explore: Explore
+    index: Index
     forest: Forest
     keep: Allowed
     _shown: Flags | None = None
@@ -162,7 +162,7 @@ class _Looking:
         nodes = self._memories(request) if climbs else np.zeros(0, dtype=np.int64)
         if len(nodes) and explore.reach == "graph" and entry.turns is not None:
             nodes = nodes[self._above(kept, speaks)[nodes]]
-        memories = node_scores(self.tx, snapshot, self.forest, nodes, request, explore, asked, base)
+        memories = node_scores(self.tx, snapshot, self.index, nodes, request, explore, asked, base)
         first = self._with_text(nodes, memories)
         best = Fit(memories.total[first], {name: values[first] for name, values in memories.parts.items()})
         return _Ranked(part, turns, kept, speaks, nodes[first], best, entry)
@@ -190,7 +190,7 @@ class _Looking:
         leaves = np.concatenate(
             [leaf_of_turn(self.forest)[kept], leaf_of_fact(self.forest)[speaks[kept & (speaks >= 0)]]]
         )
-        reached = np.zeros(len(self.forest.ids))
+        reached = np.zeros(len(self.forest))
         reached[leaves[leaves >= 0]] = 1.0
         return np.asarray(self.forest.ascent.sums(reached) > 0)
 
@@ -200,9 +200,9 @@ class _Looking:
         found: list[int] = []
         for at in range(0, min(len(ordered), ROUNDS * MOST_MEMORIES), MOST_MEMORIES):
             places = ordered[at : at + MOST_MEMORIES].tolist()
-            ids = {place: int(self.forest.ids[nodes[place]]) for place in places}
-            ready = ready_nodes(self.tx, list(ids.values()))
-            found += [place for place in places if ids[place] in ready]
+            rows = {place: int(nodes[place]) for place in places}
+            ready = ready_rows(self.tx, self.snapshot, self.index, list(rows.values()))
+            found += [place for place in places if rows[place] in ready]
             if len(found) >= MOST_MEMORIES:
                 break
         return np.array(found[:MOST_MEMORIES], dtype=np.int64)
@@ -294,6 +294,7 @@ class _Looking:
             nodes=nodes,
             warnings=() if snapshot.dimension else (NO_VECTORS,),
             spare=min(len(nodes), LEFT_OUT),
+            forest=self.forest,
         )
 
     def _nodes(
@@ -316,8 +317,7 @@ class _Looking:
     def _node_hit(self, merged: _Merged, ranked: Sequence[_Ranked], at: int) -> NodeHit:
         row, score = int(merged.nodes[at]), float(merged.node_score[at])
         parts = _parts(ranked[merged.node_by[at]].memories, int(merged.node_at[at]), score)
-        window = self.forest.stored.window[np.searchsorted(self.forest.inner, row)]
-        return NodeHit(int(self.forest.ids[row]), score, parts, window)
+        return NodeHit(row, score, parts, self.forest.window_of(row))
 
 
 _STEP = 2e-9

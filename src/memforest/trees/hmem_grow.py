@@ -1,496 +1,264 @@
-"""The trees of the hmem index, edited inside a write transaction: events, and the memories of weeks, months and years.
+"""The trees of the hmem index: events joined by likeness within windows of the calendar, from week to year.
 
-There is one tree a year. Which nodes it has follows from the events that are stored, their times and vectors, the memory's
-zone and the settings, and from nothing else: in each window nodes are placed in the order in which they were begun
-(`memforest.trees.hmem_rows`), by the vectors of the events that began them. So what comes in order is added and moves
-nothing, and what comes late, or goes, has only what is behind it in its own windows placed anew. A node that is begun by the
-same event keeps its id and text. With the setting ``compare="text"`` memories are placed by what they said then, and the trees
-depend on the order in which events came.
+There is one tree a year. An event is a fact, or a turn, with a vector. In each window nodes are placed in the order in which they
+were begun: a node joins the memory that it is most like, if that is like it at all, and begins one otherwise, within one window of
+the size of its parent; weeks are cut where months end. The paper leaves open what of a cluster a node is compared with (here the
+member most like it), and which of two equally near clusters it joins: the one that was begun earlier. Windows that hold the same
+as before are taken over from the forest before.
+
+Source: H-Mem (arXiv 2605.15701) §3.2, App. A.2 and A.4. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root of a
+year, which is no memory. How alike nodes must be to join is measured per embedder and level by
+`scripts/calibrate_memories.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import tzinfo
-from functools import partial
+from statistics import median
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.nodes import Node, TreeHead
-from memforest.reading.periods import CalendarWindow, Unit, window_of
-from memforest.search.filters import memory_zone
-from memforest.store import derived, indexes
-from memforest.store import trees as trees_rows
+from memforest.config import Explore
+from memforest.errors import ConfigError
+from memforest.reading.periods import Unit, window_keys
+from memforest.search.filters import fact_places, memory_zone, turn_places
+from memforest.search.forest import NOTHING, TURNS, Forest, Ints, marks_of, mixed
+from memforest.search.snapshot import Snapshot
+from memforest.settings import Bound, Count, Settings
+from memforest.store import meta
 from memforest.store.connections import Tx
-from memforest.store.indexes import Items
-from memforest.store.trees import SqliteArena, drop_leaves
-from memforest.times import from_ms, to_ms
-from memforest.trees import hmem_rows
-from memforest.trees.hmem_rows import (
-    EVENT,
-    KINDS,
-    LEVELS,
-    ROOT,
-    WEEK,
-    WITHIN,
-    YEAR,
-    Event,
-    HMemMade,
-    HMemNode,
-    HMemSettings,
-    WindowNode,
-    events,
-    items_of,
-    made_by,
-    note,
-    now,
-    top_level,
-)
-from memforest.trees.index import STEP, Host, IndexProblem, Placed, Placing, is_behind, place_notes
+from memforest.trees.index import measured
+from memforest.trees.kernel import Growth
 
 OWNER, KIND = "hmem", "year"
 
-_Place = tuple[int, str]
-_FIRST: _Place = (-(2**63), "")
-_UNIT: Mapping[int, Unit] = {level + 1: unit for level, unit in WITHIN.items()}
+EVENT, WEEK, MONTH, YEAR, ROOT = range(5)
+LEVELS: Sequence[str] = ("event", "week", "month", "year", "root")
+"""What a node of each level tells of: an event, or the time whose events it is made of."""
+
+WITHIN: Mapping[int, Unit] = MappingProxyType({EVENT: "week_of_month", WEEK: "month", MONTH: "year"})
+"""Level -> the unit of the window within which its nodes join one another."""
+
+_DAY_MS = 86_400_000
+_YOUNG_MS, _GROWN_MS = 7 * _DAY_MS, 30 * _DAY_MS
 
 
-class EventTrees:
-    """The trees, while they are edited; `close` writes everything back.
+def top_level(first_ms: int, last_ms: int) -> int:
+    """Return the highest level that a memory has: that of weeks for 7 days, that of months until it is more than 30 days old.
 
     Args:
-        tx: the write transaction.
-        settings: of the index.
-        zone: the memory's.
-        alphas: the least likenesses of events, weeks and months.
-        now_ms: the present, by which the age of the memory says how many levels it has.
-        top: the highest level that the trees have.
-
-    Attributes:
-        top: the highest level that they have now.
+        first_ms: when its first event was told, UTC ms.
+        last_ms: the present. Before the first event, as with a clock that is wrong, the memory is young.
     """
+    age_ms = last_ms - first_ms
+    if age_ms < _YOUNG_MS:
+        return WEEK
+    return MONTH if age_ms <= _GROWN_MS else YEAR
 
-    def __init__(
-        self,
-        tx: Tx,
-        settings: HMemSettings,
-        zone: tzinfo,
-        alphas: Sequence[float],
-        now_ms: int | None,
-        top: int,
-    ) -> None:
-        self._tx, self._settings, self._zone, self._alphas = tx, settings, zone, alphas
-        self._now_ms, self.top = now_ms, top
-        self._kind = KINDS[settings.events]
-        self._arena = SqliteArena(tx)
-        self._changed: dict[int, dict[str, _Place]] = {level: {} for level in range(ROOT)}
-        """Level -> window -> the first place from which on nodes are to be placed anew."""
-        self._come: Counter[tuple[int, str]] = Counter()
-        """Level and window -> how many nodes have come."""
-        self._gone: dict[tuple[int, str], list[int]] = {}
-        """Level and window -> what the nodes that have gone were below."""
-        self._touched: set[int] = set()
-        """Nodes whose children, or what these tell, are others now; some may be gone."""
-        self._heads: dict[str, TreeHead] = {}
-        self._trees: set[int] = set()
-        self._windows: dict[Unit, CalendarWindow] = {}
 
-    def put(self, items: Collection[int]) -> None:
-        """Give items the places that they have now: those that are no events any more have none."""
-        wanted, have = events(self._tx, self._kind, items), hmem_rows.by_founder(self._tx, EVENT, items)
-        for item in items:
-            event, row = wanted.get(item), have.get(item)
-            if event is not None and row is not None and row.place == (event.said_ms, event.tie):
-                hmem_rows.put_event(self._tx, row.node, event)
-                self._touch(row.parent)
-                continue
-            if row is not None:
-                self._drop(row)
-            if event is not None:
-                self._add_event(event)
+CAP = 2048
+"""Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
 
-    def take(self, items: Collection[int]) -> None:
-        """Take items out; they may be gone already."""
-        for row in hmem_rows.by_founder(self._tx, EVENT, items).values():
-            self._drop(row)
 
-    def _add_event(self, event: Event) -> None:
-        within = self._within(EVENT, event.said_ms)
-        row = HMemNode(
-            self._arena.new_id(),
-            EVENT,
-            event.item,
-            None,
-            within,
-            *event[1:3],
-            None,
-            *event[3:5],
-            1,
-            *event[5:],
+Likeness = Annotated[float, Bound(ge=-1, le=1)]
+
+SCHEDULES: Mapping[str, Sequence[float]] = MappingProxyType(
+    {"paper": (0.8, 0.7, 0.6), "strict": (0.9, 0.8, 0.7), "loose": (0.7, 0.6, 0.5)}
+)
+"""Least likenesses with which events join a week's memory, these a month's, and these a year's: the paper's, and the two others
+that it measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class HMemSettings(Settings):
+    """How the index hmem joins events, consolidates them, and is searched."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "compare", "cap", "words")
+
+    events: Literal["facts", "turns"] = "facts"
+    """What an event is: a statement with the turns that support it, or a turn, for memories without extraction."""
+    schedule: Literal["calibrated", "paper", "strict", "loose"] | Sequence[Likeness] = "calibrated"
+    """How alike is alike, on three levels: ``"calibrated"``, as measured for the embedder; the paper's .8 .7 .6, its
+    ``"strict"`` .9 .8 .7 and ``"loose"`` .7 .6 .5; or three numbers."""
+    compare: Literal["founder", "text"] = "founder"
+    """By which vector memories of weeks and months are compared: of the event that began them, so that the trees follow from what
+    is stored, or of what they say, as in the paper, once that is made. Events are compared by their own."""
+    cap: Count = CAP
+    """Most nodes of a window that one is compared with: those right before it."""
+    words: Sequence[Count] = (120, 180, 240)
+    """Most words of the memory of a week, a month and a year."""
+
+    explore: Explore = field(default_factory=Explore)
+    """How evidence is looked for, where `Ranking.explore` does not say."""
+
+    def _check(self) -> None:
+        """Refuse a schedule or bounds of words that are not three numbers."""
+        if not isinstance(self.schedule, str):
+            object.__setattr__(self, "schedule", tuple(self.schedule))
+        for name in ("schedule", "words"):
+            given = getattr(self, name)
+            if not isinstance(given, str) and len(given) != 3:
+                raise ConfigError(
+                    f"{name}={list(given)!r} has {len(given)} numbers; give three, for weeks, months and years"
+                )
+
+
+def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
+    """Return the least likenesses with which events, weeks and months join, -1 to 1."""
+    if settings.schedule != "calibrated":
+        return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+    table = measured("memory_thresholds.json")
+    found = table.get(model_id)
+    return tuple(
+        float(median(one[level] for one in table.values()) if found is None else found[level])
+        for level in LEVELS[WEEK:ROOT]
+    )
+
+
+BLOCK = 128
+"""Nodes that are compared at once with what stands before them."""
+
+
+def assign(vectors: NDArray[np.float32], alpha: float, cap: int = CAP, before: Ints = NOTHING) -> Ints:
+    """Return the clusters that nodes of a window join, one after the other: the place of the node that began each one's.
+
+    Args:
+        vectors: of the nodes in their order, unit length, shape (n, d).
+        alpha: how alike a node and a cluster must be.
+        cap: most nodes that one is compared with: those right before it.
+        before: what the first ones have joined, if that is known.
+    """
+    founders = np.arange(len(vectors))
+    founders[: len(before)] = before
+    for begin in range(len(before), len(vectors), BLOCK):
+        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
+        # So that no rounded likeness depends on how many vectors are multiplied at once.
+        wide = vectors[reach:end].astype(np.float64)
+        near = np.round(_products(wide[begin - reach :], wide), 6)
+        for at in range(max(begin, 1), end):
+            low = max(0, at - cap)
+            likeness = near[at - begin, low - reach : at - reach]
+            most = likeness.max()
+            if most >= alpha:
+                founders[at] = founders[low:at][likeness == most].min()
+    return founders
+
+
+def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the products of some vectors with others; of few without BLAS, whose threads would cost more than they save."""
+    found: NDArray[np.float64] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
+    return found
+
+
+Window: TypeAlias = tuple[int, str]
+"""A level, and the key of the window in which its nodes join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """What a forest keeps: how the nodes of each window joined, by what they are."""
+
+    windows: Mapping[Window, tuple[Ints, Ints]]
+
+
+TextVectors = Callable[[Forest, Ints], NDArray[np.float32]]
+"""Returns the vectors of what nodes say, zeros where that is not made."""
+
+
+def grown(
+    tx: Tx, snapshot: Snapshot, settings: HMemSettings, old: Forest | None, said: TextVectors | None = None
+) -> Forest:
+    """Return the trees of a snapshot.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: the turns and facts.
+        settings: how events join.
+        old: the trees of an earlier snapshot.
+        said: what memories are compared by, if not by the events that began them.
+    """
+    model = meta.get(tx, "embedder")
+    items, places, told_ms = _events(snapshot, settings)
+    if model is None or not len(items):
+        return Growth(OWNER, snapshot, (), ()).forest(kept=Consolidated({}))
+    order = np.lexsort((places, told_ms))
+    items, told_ms = items[order], told_ms[order]
+    of_facts = settings.events == "facts"
+    vectors = (snapshot.facts if of_facts else snapshot.turns).vectors[items]
+    ids = (snapshot.facts if of_facts else snapshot.turns).ids[items]
+    alphas = least_likenesses(settings, model)
+    *within, of_year = _windows(told_ms, memory_zone(tx))
+    of_tree, years = of_year
+    growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(year) for year in years])
+    below = growth.facts(of_tree, items) if of_facts else growth.runs(of_tree, TURNS, items, items + 1)
+    bits = mixed(ids.astype(np.uint64), marks_of(vectors)).astype(np.int64)
+    had = old.kept.windows if old is not None and isinstance(old.kept, Consolidated) else {}
+    windows: dict[Window, tuple[Ints, Ints]] = {}
+    founders = np.arange(len(items))
+    for level in range(EVENT, top_level(int(told_ms.min()), int(told_ms.max()))):
+        of, keys = within[level]
+        texts = np.zeros(0) if said is None or level == EVENT else said(growth.forest(), below)
+        parent, of = np.arange(len(founders)), of[founders]
+        order = np.argsort(of, kind="stable")
+        for members in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+            own, key = founders[members], keys[of[members[0]]]
+            known = bits[own] if not len(texts) else NOTHING
+            was, joined = had.get((level, key), (NOTHING, NOTHING))
+            same = _same(was, known)
+            if same < len(members):
+                compared = vectors[own]
+                if len(texts):
+                    compared = np.where(np.any(texts[members], axis=1)[:, None], texts[members], compared)
+                joined = assign(compared, alphas[level], settings.cap, joined[:same])
+            windows[level, key] = known, joined[: len(members)]
+            parent[members] = members[joined[: len(members)]]
+        begun, number = np.unique(parent, return_inverse=True)
+        named = [keys[at] for at in of[begun].tolist()]  # the window in which they joined
+        below = growth.above(below, number, level + 1, named)
+        founders = founders[begun]
+    growth.above(below, np.unique(of_tree[founders], return_inverse=True)[1], ROOT)
+    bare = growth.forest()
+    told = np.flatnonzero((bare.level >= WEEK) & (bare.level < ROOT))
+    return growth.forest(told=told, kept=Consolidated(windows))
+
+
+def _same(one: Ints, other: Ints) -> int:
+    """Return how many numbers two columns begin with in common."""
+    least = min(len(one), len(other))
+    differ = np.flatnonzero(one[:least] != other[:least])
+    return int(differ[0]) if len(differ) else least
+
+
+def _events(snapshot: Snapshot, settings: HMemSettings) -> tuple[Ints, Ints, Ints]:
+    """Return the events, the facts or the turns that may be shown and have a vector: rows, places in order, and when told, UTC ms."""
+    if settings.events == "facts":
+        facts = snapshot.facts
+        has = (
+            np.flatnonzero(np.asarray(facts.vectors.rows).any(axis=1))
+            if snapshot.dimension
+            else facts.ids[:0]
         )
-        hmem_rows.add(self._tx, row)
-        self._arena.put(self._node(row))
-        self._change(row)
-        self._come[EVENT, within] += 1
-
-    def _within(self, level: int, said_ms: int) -> str:
-        """Return the key of the window, of the size of the parent's, in which an event was told."""
-        return self._window(WITHIN.get(level, "year"), said_ms)
-
-    def _window(self, unit: Unit, said_ms: int) -> str:
-        """Return the key of a window; what is told in one session mostly lies in one."""
-        instant, last = from_ms(said_ms), self._windows.get(unit)
-        if last is None or not last.contains(instant):
-            last = self._windows[unit] = window_of(instant, unit, self._zone)
-        return last.key
-
-    def _node(self, row: HMemNode) -> Node:
-        leaf = row.level == EVENT
-        unit = _UNIT.get(row.level)
-        kind, item = (self._kind, row.founder) if leaf else (None, None)
-        interval = (row.start_ms, row.end_ms, row.leaves, (), kind, item, 1, not leaf)
-        window = None if unit is None else self._window(unit, row.said_ms)
-        tree = self._head(row.within[:4]).tree
-        return Node(row.node, tree, row.level, (row.start_ms, row.tie), *interval, window=window)
-
-    def _head(self, year: str) -> TreeHead:
-        if year not in self._heads:
-            found = trees_rows.find_head(self._tx, OWNER, KIND, int(year))
-            if found is None:
-                found = trees_rows.put_head(self._tx, OWNER, KIND, int(year), TreeHead(0, 0))
-            self._heads[year] = found
-        return self._heads[year]
-
-    def _change(self, row: HMemNode) -> None:
-        """Have the nodes of a window placed anew from a node on."""
-        first = self._changed[row.level].get(row.within)
-        if first is None or row.place < first:
-            self._changed[row.level][row.within] = row.place
-
-    def _touch(self, node: int | None) -> None:
-        if node is not None:
-            self._touched.add(node)
-
-    def _drop(self, row: HMemNode) -> None:
-        """Take a node out with the memories that it began; their other children come later, and are placed anew."""
-        begun = hmem_rows.by_founder(self._tx, row.level + 1, [row.founder or 0]) if row.level < YEAR else {}
-        if row.level == EVENT:
-            drop_leaves(self._tx, [row.node])
-        else:
-            self._arena.drop(row.node)
-        hmem_rows.delete(self._tx, [row.node])
-        self._change(row)
-        self._gone.setdefault((row.level, row.within), []).append(row.parent or 0)
-        self._touch(row.parent)
-        self._head(row.within[:4])
-        for above in begun.values():
-            self._drop(above)
-
-    def _cluster(self, level: int, within: str, place: _Place, *, whole: bool = False) -> None:
-        """Place the nodes of a window anew, from a place on, that others which have come or gone may move.
-
-        Those that come may move what stands right behind them. What goes or moves may move all of the rest.
-        """
-        cap = self._settings.cap
-        come, gone = self._come[level, within], self._gone.get((level, within), ())
-        by_text = self._settings.compare == "text" and level > EVENT  # texts change with what is below
-        whole = whole or bool(gone) or place == _FIRST or by_text
-        most = None if whole else come + cap
-        found, first = hmem_rows.window_around(self._tx, level, within, place, cap + come, most)
-        if first == len(found):
-            return
-        vectors = self._vectors(level, found)
-        alpha = self._alphas[level]
-        joined = hmem_rows.assign_anew(found, first, vectors, alpha, cap=cap, come=come, gone=gone)
-        moved = [at for at, (founder, _) in joined.items() if found[at].begun_by not in (None, founder)]
-        if not whole and (moved or any(row.begun_by for row in found[first : first + come])):
-            self._cluster(level, within, place, whole=True)
-            return
-        rows = hmem_rows.by_node(self._tx, [found[at].node for at in joined])
-        behind = [rows[found[at].node] for at in joined]
-        wanted = {row.founder or 0 for row in behind} | {founder for founder, _ in joined.values()}
-        above = hmem_rows.by_founder(self._tx, level + 1, wanted)
-        for row, (_, likeness) in zip(behind, joined.values(), strict=True):
-            if likeness is not None and row.founder in above:
-                self._drop(above.pop(row.founder))
-            elif likeness is None and row.founder is not None and row.founder not in above:
-                above[row.founder] = self._begin(level + 1, row)
-        parents = [above[founder].node for founder, _ in joined.values()]
-        self._join(behind, parents, [likeness for _, likeness in joined.values()])
-
-    def _vectors(self, level: int, found: Sequence[WindowNode]) -> NDArray[np.float32]:
-        """Return the vectors that nodes of a level are compared by: of the events that began them, or of what they say."""
-        founders = [row.founder for row in found]
-        items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders), strict=True)
-        given: NDArray[np.float32] = np.concatenate(vectors)[np.searchsorted(np.concatenate(items), founders)]
-        if self._settings.compare == "text" and level > EVENT:
-            # A node that was begun just now says what the event says, and has no text of its own yet.
-            said = derived.vectors_of_items(self._tx, "node", [row.node for row in found])
-            for at, row in enumerate(found):
-                given[at] = said.get(row.node, given[at])
-        return given
-
-    def _begin(self, level: int, child: HMemNode) -> HMemNode:
-        """Begin the memory of a window, or the root of a year, with a node below it."""
-        row = child._replace(node=self._arena.new_id(), level=level, parent=None, likeness=None)
-        if level == ROOT:
-            row = row._replace(founder=None, within=child.within[:4], said_ms=0, tie="")
-        else:
-            row = row._replace(within=self._within(level, child.said_ms))
-        hmem_rows.add(self._tx, row)
-        self._arena.put(self._node(row))
-        if level != ROOT:
-            self._change(row)
-            self._come[level, row.within] += 1
-        return row
-
-    def _join(
-        self, found: Sequence[HMemNode], parents: Sequence[int], likenesses: Sequence[float | None]
-    ) -> None:
-        """Put nodes under others."""
-        joins = []
-        for row, parent, likeness in zip(found, parents, likenesses, strict=True):
-            if row.parent != parent:
-                self._touch(row.parent)
-            if (row.parent, row.likeness) != (parent, likeness):
-                joins.append((parent, likeness, row.node))
-                self._touch(parent)
-        hmem_rows.join(self._tx, joins)
-
-    def _attach(self, within: str) -> None:
-        """Put the highest nodes of a window under the root of their year."""
-        root = hmem_rows.root_of(self._tx, within[:4])
-        found = hmem_rows.not_under(self._tx, self.top, within, None if root is None else root.node)
-        if not found:
-            return
-        root = root or self._begin(ROOT, found[0])
-        self._join(found, [root.node] * len(found), [None] * len(found))
-
-    def close(self) -> Placed:
-        """Place what is to be placed, bring what is above up to date, write everything back, and return the counts."""
-        first_ms = hmem_rows.first_said(self._tx)
-        if first_ms is not None and self._now_ms is not None:
-            # Levels come as the memory grows old enough for them; none is ever taken away.
-            top = top_level(first_ms, self._now_ms)
-            if top > self.top:
-                changed = self._changed[self.top]
-                changed.update(dict.fromkeys(hmem_rows.windows_of(self._tx, self.top), _FIRST))
-                self.top = top
-        for level in range(EVENT, self.top):
-            for within, place in self._changed[level].items():
-                self._cluster(level, within, place)
-        for within in self._changed[self.top]:
-            self._attach(within)
-        self._renew_all()
-        self._arena.flush()
-        for year, head in self._heads.items():
-            root = hmem_rows.root_of(self._tx, year)
-            if root is None:
-                trees_rows.drop_tree(self._tx, head)
-                continue
-            now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
-            if now != head:
-                trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
-        return Placed(self._arena.written, frozenset(self._trees))
-
-    def _renew_all(self) -> None:
-        """Bring nodes up to date, and what is above them, the lowest level first."""
-        waiting: dict[int, dict[int, HMemNode]] = {level: {} for level in range(WEEK, ROOT + 1)}
-        for level in range(WEEK, ROOT + 1):
-            for row in hmem_rows.by_node(self._tx, self._touched).values():
-                waiting[row.level][row.node] = row
-            self._touched.clear()
-            for _, row in sorted(waiting[level].items()):
-                self._renew(row)
-
-    def _renew(self, row: HMemNode) -> None:
-        """Bring a node up to date with its children, and mark its parent as touched."""
-        node = row.node
-        self._head(row.within[:4])
-        self._touch(row.parent)
-        made = hmem_rows.hull(self._tx, node)
-        if made is None:
-            self._arena.drop(node)
-            hmem_rows.delete(self._tx, [node])
-            return
-        stored = self._arena.get(node)
-        stored.children, stored.start_ms, stored.end_ms, stored.count = made[:4]
-        stored.key = stored.start_ms, row.tie
-        stored.version, stored.dirty = stored.version + 1, True
-        self._arena.put(stored)
-        self._trees.add(stored.tree)
+        return has, fact_places(snapshot)[has], facts.said_ms[has]
+    turns = snapshot.turns
+    has = (
+        np.flatnonzero(np.asarray(turns.vectors.rows).any(axis=1) & ~turns.muted)
+        if snapshot.dimension
+        else turns.ids[:0]
+    )
+    return has, turn_places(snapshot)[has], turns.said_ms[has]
 
 
-def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) -> EventTrees:
-    """Return the trees to edit, as they were made."""
-    return EventTrees(tx, settings, memory_zone(tx), made.alphas, now_ms, made.top)
-
-
-def place(tx: Tx, settings: HMemSettings, items: Collection[int], now_ms: int) -> None:
-    """Place items in the trees, and build the levels that have become active."""
-    made = made_by(tx) or (now(tx, settings) if items else None)
-    if made is not None:
-        edited = trees(tx, settings, made, now_ms)
-        edited.put(items)
-        edited.close()
-        note(tx, replace(made, top=edited.top))
-
-
-def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
-    """Place the next notes of the feed, and return whether more are left."""
-
-    def placed(items: Items) -> None:
-        if noted := items.get(KINDS[settings.events], ()):
-            place(tx, settings, noted, now_ms)
-
-    return place_notes(tx, OWNER, until, placed, step)
-
-
-async def advance(host: Host, settings: HMemSettings, until: int) -> None:
-    """Place the notes of the feed up to a number; with `eager`, consolidate everything above an event before the next one.
-
-    Raises:
-        ConfigError: if the zone of the memory is not known here.
-    """
-    now_ms = to_ms(host.now)
-    behind, older = await host.look(partial(_state, until=until, now_ms=now_ms))
-    step = 1 if settings.eager else STEP
-    while behind:
-        behind = await host.write(partial(receive, settings=settings, until=until, now_ms=now_ms, step=step))
-        if settings.eager:
-            await host.ensure_fresh(lambda tx: trees_rows.dirty_children(tx, owner=OWNER))
-    if older:
-        await host.write(partial(place, settings=settings, items=(), now_ms=now_ms))
-
-
-def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
-    """Return whether notes wait, and whether the memory is old enough for more levels than its trees have."""
-    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
-    older = made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
-    return is_behind(tx, OWNER, until), older
-
-
-class HMemPlacing(Placing):
-    """Takes events out of the trees in a transaction that changes them; see `memforest.trees.index.Placing`.
-
-    Nothing is placed here: the index is deferred.
-    """
-
-    def __init__(self, tx: Tx, settings: HMemSettings) -> None:
-        self._tx, self._settings = tx, settings
-        self._left: set[int] = set()
-
-    def leave(self, items: Items) -> None:
-        """Drop the summaries above events, and those that are out of date: these may tell of events that stood elsewhere."""
-        found = hmem_rows.by_founder(self._tx, EVENT, items.get(KINDS[self._settings.events], ()))
-        if not found:
-            return
-        told = {row.node for row in hmem_rows.above(self._tx, [row.node for row in found.values()])}
-        told |= trees_rows.dirty_children(self._tx, owner=OWNER).keys()
-        derived.drop_summaries(self._tx, sorted(told))
-        self._left |= found.keys()
-
-    def close(self) -> Placed:
-        """Take out the events that have gone; later nodes of their windows are placed anew."""
-        made = made_by(self._tx)
-        if not self._left or made is None:
-            return Placed()
-        edited = trees(self._tx, self._settings, made, None)
-        edited.take(self._left)
-        return edited.close()
-
-
-def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
-    """Check the index's table against the events and the trees.
-
-    What has not been placed yet is passed over.
-    """
-    made = made_by(tx)
-    if made is None:
-        stray = sum(hmem_rows.level_sizes(tx).values())
-        return [IndexProblem("tree", f"{stray} nodes that nothing says how they were made")] if stray else []
-    row = indexes.find(tx, OWNER)
-    waiting: set[int] = set()
-    if row is not None:
-        waiting = set(indexes.read(tx, row.cursor)[0].get(KINDS[settings.events], ()))
-    told = events(tx, KINDS[settings.events], items_of(tx, KINDS[settings.events]))
-    found = hmem_rows.everything(tx)
-    by_node = {one.node: one for one in found}
-    return [
-        IndexProblem("tree", message)
-        for message in (
-            *_events(found, told, waiting),
-            *_windows(tx, found),
-            *_parents(found, by_node, made),
-            *_states(found),
-        )
-    ]
-
-
-def _name(row: HMemNode) -> str:
-    return f"{LEVELS[row.level]} node {row.node}"
-
-
-def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]) -> Iterator[str]:
-    """Yield events at a wrong place, events without a leaf, and leaves without an event."""
-    placed = {row.founder: row for row in found if row.level == EVENT and row.founder is not None}
-    for item in told.keys() - placed.keys() - waiting:
-        yield f"event {item} is in no tree"
-    for item, row in placed.items():
-        event = told.get(item)
-        if item in waiting:
-            continue
-        if event is None:
-            yield f"{_name(row)}: its event {item} is not there"
-        elif (event.said_ms, event.tie) != row.place or (event.r_ms, event.n) != (row.r_ms, row.n):
-            yield f"{_name(row)}: does not say when and how often its event {item} was told"
-
-
-def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes that are outside of the window in which they began."""
-    zone = memory_zone(tx)
-    for row in found:
-        if row.level > YEAR:
-            continue
-        key = window_of(from_ms(row.said_ms), WITHIN.get(row.level, "year"), zone).key
-        if key != row.within:
-            yield f"{_name(row)}: is in the window {row.within}, and was begun in {key}"
-
-
-def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMemMade) -> Iterator[str]:
-    """Yield nodes below a wrong parent, or that joined it without being like it."""
-    for row in found:
-        if row.level == ROOT:
-            continue
-        parent = by_node.get(row.parent or 0)
-        level = row.level + 1 if row.level < made.top else ROOT
-        if parent is None or parent.level != level:
-            yield f"{_name(row)}: is not below a {LEVELS[level]} node"
-        elif level == ROOT:
-            if parent.within != row.within[:4]:
-                yield f"{_name(row)}: is below the year {parent.within}"
-        elif (row.founder == parent.founder) != (row.likeness is None):
-            yield f"{_name(row)}: says that it {'joined' if row.likeness is not None else 'began'} what it is below"
-        elif row.likeness is not None and row.likeness < made.alphas[row.level]:
-            yield f"{_name(row)}: joined with a likeness of {row.likeness}, less than {made.alphas[row.level]}"
-        elif row.place < parent.place:
-            yield f"{_name(row)}: was begun before what it is below"
-
-
-def _states(found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes whose consolidation time or count is not that of their children."""
-    below: dict[int, list[HMemNode]] = {}
-    for row in found:
-        if row.parent is not None:
-            below.setdefault(row.parent, []).append(row)
-    for row in found:
-        if row.level == EVENT:
-            continue
-        kids = below.get(row.node, [])
-        if not kids:
-            yield f"{_name(row)}: has nothing below it"
-        elif (row.r_ms, row.n) != (max(kid.r_ms for kid in kids), sum(kid.n + 1 for kid in kids) - 1):
-            yield f"{_name(row)}: does not say when and how often it was consolidated"
+def _windows(told_ms: Ints, zone: tzinfo) -> list[tuple[Ints, list[str]]]:
+    """Return, for the windows in which nodes of each level join and for years, the number of each event's and their keys."""
+    instants, place = np.unique(told_ms, return_inverse=True)
+    found = []
+    for names in zip(*window_keys(instants.tolist(), (*WITHIN.values(), "year"), zone), strict=True):
+        keys = sorted(set(names))
+        number = {key: at for at, key in enumerate(keys)}
+        found.append((np.array([number[name] for name in names], dtype=np.int64)[place], keys))
+    return found

@@ -24,15 +24,16 @@ from memforest.config import Explore
 from memforest.graph.graph import Graph, graph_of
 from memforest.graph.paths import Expansion, expand, near, seeds
 from memforest.records import SubQuery
-from memforest.search.cache import embedded_forest
+from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.context_scores import Base, along_stretches, as_said
 from memforest.search.filters import LEXICAL, Search, told_by
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.scores import Scores, robustness, share_of_most, standardise, time_overlap
-from memforest.search.snapshot import OPEN, Lists, Snapshot, once_per_snapshot, ranges
+from memforest.search.snapshot import Lists, Snapshot, once_per_snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.times import to_ms
-from memforest.trees.index import leaves_beneath
+from memforest.trees.index import Index, leaves_beneath
+from memforest.trees.kernel import fact_times
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -146,7 +147,7 @@ def turn_scores(
     told = np.flatnonzero(speaks >= 0)
     if len(told):
         rows = speaks[told]
-        start, end = _fact_times(snapshot)
+        start, end = fact_times(snapshot.facts)
         fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
         last_told, again = held(snapshot)
         last[told] = np.maximum(last[told], last_told[rows])
@@ -162,18 +163,10 @@ def turn_scores(
     )
 
 
-@once_per_snapshot
-def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Return the time of each fact, [start, end): as stated, else the moment it was first said."""
-    facts = snapshot.facts
-    ended = facts.stated & (facts.end_ms != OPEN)
-    return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
-
-
 def node_scores(
     tx: Tx,
     snapshot: Snapshot,
-    forest: Forest,
+    index: Index,
     nodes: Ints,
     request: Search,
     explore: Explore,
@@ -188,14 +181,15 @@ def node_scores(
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
-        forest: the index's.
-        nodes: rows of the forest.
+        index: whose trees they are of.
+        nodes: rows of its forest.
         request: the sub-query.
         explore: the weights.
         asked: the time that is asked about.
         base: how relevant turns and facts are.
     """
-    cosine = _cosines(tx, snapshot, forest, nodes, request, base)
+    forest = forest_of(tx, snapshot, index)
+    cosine = _cosines(tx, snapshot, index, nodes, request, base)
     if explore.similarity_of == "fused":
         words = _means_below(forest, standardise(base.lexical), standardise(base.fact_lexical))[nodes]
         weights, turn = request.ranking, base.turn
@@ -203,8 +197,8 @@ def node_scores(
         spread = float(turn.std())
         near = (cosine - turn.mean()) / spread if spread else np.zeros(len(nodes))
         cosine = near * vectors + words * (weights.lexical if spread else weights.lexical + vectors)
-    start, end = forest.intervals
-    last, times = _node_marks(forest, snapshot)
+    start, end = forest.start_ms, forest.end_ms
+    last, times = node_marks(forest, snapshot)
     return Fit.of(
         {
             "similarity": explore.similarity * cosine,
@@ -215,21 +209,21 @@ def node_scores(
     )
 
 
-def _cosines(tx: Tx, snapshot: Snapshot, forest: Forest, nodes: Ints, request: Search, base: Base) -> Scores:
+def _cosines(tx: Tx, snapshot: Snapshot, index: Index, nodes: Ints, request: Search, base: Base) -> Scores:
     """Return the cosine of nodes with a question; 0 without vectors."""
     if request.vector is None or not snapshot.dimension:
         return np.zeros(len(nodes))
-    found = embedded_forest(tx, snapshot, forest.owner)
+    found = embedded_forest(tx, snapshot, index)
     own = found.cosines_at(nodes, request.vector)
     missing = own == 0
     if missing.any():
-        own = np.where(missing, _means_below(forest, base.turn, base.fact)[nodes], own)
+        own = np.where(missing, _means_below(found.forest, base.turn, base.fact)[nodes], own)
     return np.asarray(own, dtype=np.float64)
 
 
 def _means_below(forest: Forest, turn: Scores, fact: Scores) -> Scores:
     """Return the mean of the leaves below every node, of values of turns and facts."""
-    values = np.zeros(len(forest.ids))
+    values = np.zeros(len(forest))
     for leaves, of in _leaf_items(forest, turn, fact):
         values[leaves] = of
     return forest.ascent.means(values)
@@ -242,10 +236,10 @@ def _leaf_items(forest: Forest, turn: Scores, fact: Scores) -> list[tuple[Ints, 
 
 
 @once_per_forest
-def _node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
+def node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
     """Return when the facts below each node were last told, UTC ms, and how often they were consolidated."""
     last, times = held(snapshot)
-    latest, tellings = np.zeros(len(forest.ids), dtype=np.int64), np.zeros(len(forest.ids))
+    latest, tellings = np.zeros(len(forest), dtype=np.int64), np.zeros(len(forest))
     told = np.flatnonzero(forest.kind == FACT)
     latest[told], tellings[told] = last[forest.item[told]], times[forest.item[told]] + 1
     said = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))

@@ -1,9 +1,8 @@
 """The base class of indexes, `Index`, and what passes between a memory and its indexes.
 
-An index is a view of what was said. It is listed in `memforest.trees.attached`; nothing else outside of this room names it.
-What it has in the file are the trees that it owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
-anew from what was said. `Host` is an index's access to the file, models and other threads, for work that may wait. What a
-search passes is in `memforest.search.filters`.
+An index is a way to read what was said. It is listed in `memforest.trees.attached`; nothing else outside of this room names it.
+Its trees are grown from a snapshot and stored nowhere. `Host` is its access to models, other threads and missing summaries, for
+work that may wait. What a search passes is in `memforest.search.filters`.
 
 Here are also the modes of a query, the parts of a browse plan that are used (paper §4.3, §6.2), and inner nodes as evidence:
 the turns beneath them, and whether they pass the time filters.
@@ -13,43 +12,38 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, cast, get_args
+from typing import Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import MODES
 from memforest.errors import BudgetError, ConfigError, ModelRequestError, ModelUnavailableError, StepError
-from memforest.nodes import Node
 from memforest.ports import FoundLine
 from memforest.reading.steps import Steps
 from memforest.records import BrowsePlan, QuestionKind, QuestionPlan
+from memforest.search.cache import digests_of, forest_of
 from memforest.search.filters import IndexResult, Prepared, RefineCandidate, Refinement, Search, allowed
-from memforest.search.flow import sums_below
-from memforest.search.forest import FACT, INNER, Forest, once_per_forest
+from memforest.search.forest import FACT, INNER, Digests, Forest, as_keys, once_per_forest
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import NoSettings
-from memforest.store import derived, indexes
-from memforest.store import trees as trees_rows
+from memforest.store import artifacts
 from memforest.store.connections import Tx
-from memforest.store.indexes import Items, Kind
-from memforest.store.trees import SqliteArena
 from memforest.text import cut, lexical_tokens
-from memforest.trees.node import ORDERED, Contract, check
+from memforest.trees.kernel import Growth, problems
 from memforest.trees.refresh import NodeWork
+from memforest.trees.texts import Finish, node_digests, said_of, salts
 
 T = TypeVar("T")
 
-Occasion = Literal["write", "timer", "advance", "force"]
-"""Why an index is advanced: behind a write; by a timer; because somebody asked for it, or has added, resumed or rebuilt something; or because
-somebody asked that it does what is not due yet, too."""
+ChooseRows = Callable[[Tx, Snapshot, Forest], Collection[int]]
+"""Names rows of an index's forest, in a read transaction of the snapshot's state."""
 
 
 class Host(Protocol):
@@ -58,11 +52,6 @@ class Host(Protocol):
     @property
     def now(self) -> datetime:
         """The present, by the memory's clock."""
-        ...
-
-    @property
-    def occasion(self) -> Occasion:
-        """Why the index is advanced; in a query, as behind a write."""
         ...
 
     @property
@@ -95,46 +84,17 @@ class Host(Protocol):
         """
         ...
 
-    async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
-        """Bring nodes up to date with what is dirty beneath them, before they are read.
+    async def ensure_fresh(self, index: Index, choose: ChooseRows | None = None) -> list[str]:
+        """Have the missing summaries of an index made before they are read, with all that they are made of.
 
-        What it costs counts for the operation. What cannot be made stays as it is.
+        What it costs counts for the operation. What cannot be made is left.
 
         Args:
-            chosen: names the nodes, in a read transaction.
+            index: whose summaries.
+            choose: names the rows of its forest that are read, in a read transaction; all without it.
 
         Returns:
             Why some of them could not be made.
-        """
-        ...
-
-    async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
-        """Make the summaries of nodes whose children have theirs, and their vectors: one wave of a paced index.
-
-        Each is written as soon as it is there, by compare-and-set. A node that has the summary of just this request is marked
-        clean without a call. It is tried whatever has failed before, and several waves may be made at once; who
-        chooses sees to it that no node is in two. What it costs counts for the operation.
-
-        Args:
-            choose: names the nodes, which are dirty, and their requests, in a read transaction.
-
-        Returns:
-            Why nodes were not made, by node. Those that are not in it are clean, or have changed meanwhile.
-
-        Raises:
-            ModelRefusedError: if no call can succeed; what was made before is written.
-        """
-        ...
-
-    async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text, as stored texts are embedded, shape (n, d).
-
-        A text that the memory has a vector of is not embedded again; the others count for the operation. The vectors
-        are rounded as those in the file.
-
-        Raises:
-            ModelError: if the embedder fails, or there is none.
-            EmbedderMismatchError: if the memory's vectors are of another embedder.
         """
         ...
 
@@ -158,61 +118,6 @@ class Host(Protocol):
     def timed(self, step: str) -> AbstractContextManager[None]:
         """Add the wall time of the block to a step of the operation's usage."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The counts of a placing: node rows written, and the trees that changed."""
-
-    nodes: int = 0
-    trees: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProblem:
-    """A problem that an index finds in its own trees or tables: the part, and what is wrong."""
-
-    part: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """What a merge has copied from another memory, row id there -> row id here.
-
-    Only what is here just as it is there: new sessions with their chunks and turns; facts that were not here, with all
-    of their occurrences, and so with the same place in time order; entities that nothing here named. `session_ids`
-    are the ids of sessions that are called otherwise here. `source` is a read transaction of the other memory.
-    """
-
-    source: Tx
-    sessions: Mapping[int, int]
-    turns: Mapping[int, int]
-    chunks: Mapping[int, int]
-    facts: Mapping[int, int]
-    entities: Mapping[int, int]
-    session_ids: Mapping[str, str]
-
-
-class Placing:
-    """One index inside one write transaction. No model is asked, and nothing waits. This one places nothing."""
-
-    def leave(self, items: Items) -> None:
-        """Take items out of their places before they change or go, while they are stored with their vectors.
-
-        Chunks and turns come here too when a fact of theirs is hidden or shown again; they are placed again then, so
-        that summaries above them are made anew. Of entities only those that go, or take part no longer.
-        """
-
-    def place(self, items: Items) -> None:
-        """Place items that are new or have changed; those that are not stored any more are gone, as are facts that are hidden.
-
-        Placing an item again changes nothing. See `memforest.store.corrections.shown_facts`.
-        """
-
-    def close(self) -> Placed:
-        """Write everything back; the last call of the transaction."""
-        return Placed()
 
 
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
@@ -314,51 +219,13 @@ class FoundProfile:
     lines: tuple[FoundLine, ...] = ()
     unsupported: tuple[str, ...] = ()
     maker: str = ""
-    out_of_date: bool = False
     since: tuple[int, ...] = ()
     said_since: int = 0
     warnings: tuple[str, ...] = ()
 
 
-STEP = 512
-"""Notes of the feed that are placed in one transaction when an index catches up: a tenth of a second's work."""
-
 MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
-
-
-def is_behind(tx: Tx, name: str, until: int) -> bool:
-    """Return whether an index has not placed the notes of the feed up to a number."""
-    row = indexes.find(tx, name)
-    return row is not None and row.cursor < until
-
-
-def place_notes(
-    tx: Tx, name: str, until: int, place: Callable[[Items], object], step: int | None = None
-) -> bool:
-    """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
-
-    If it is not behind any more, or was dropped, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, name)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, STEP if step is None else step, until)
-    place(items)
-    indexes.move(tx, name, upto)
-    return upto < until
-
-
-def place_next(tx: Tx, index: Index, until: int) -> bool:
-    """Let an index that needs no model place the next notes of the feed; see `place_notes`."""
-
-    def place(items: Items) -> None:
-        placing = index.placing(tx)
-        if followed := {kind: found for kind, found in items.items() if kind in index.follows}:
-            placing.place(followed)
-        placing.close()
-
-    return place_notes(tx, index.name, until, place)
 
 
 def not_browsed(request: Search, name: str) -> tuple[str, ...]:
@@ -401,64 +268,118 @@ def measured(name: str) -> dict[str, dict[str, Any]]:
 
 
 class Index(ABC):
-    """One way to organise a memory and to find evidence in it. All indexes read the same persistent state.
+    """One way to organise a memory and to find evidence in it. All indexes read the same stored items.
 
-    A subclass sets `name` and overrides what differs from an index that places nothing and finds by itself.
+    An index is an object of settings alone: its trees are grown from a snapshot, and the snapshot keeps them.
     """
 
     name: str
-    follows: frozenset[Kind] = frozenset()
-    """The kinds of items that it places; none when it reads the memory as it is."""
-    deferred = False
-    """Whether it is placed by `advance` alone, because placing reads summaries or asks a model. Others are placed
-    in the transaction that writes what they follow."""
-    paced = False
-    """Whether its summaries are made by `advance` alone, through `Host.consolidate`, at times of its own: no refresh makes or
-    counts them, and they are shown as they stand. It is advanced whenever a deferred index is."""
     profiles = False
     """Whether it keeps profiles of those who take part; see `profile`."""
+    paced = False
+    """Whether its summaries are made at times of their own (`due`); they are no work that is left undone until then."""
+    roots_differ = True
+    """Whether the summary of a root is asked for otherwise than those of other nodes."""
+    reads_store = False
+    """Whether its requests are made of more than the texts below a node, in a transaction of the snapshot's state."""
     Settings: type[Any] = NoSettings
     """A frozen dataclass, of which the fields named in its ``KEPT`` are kept in the file from the first write on."""
-    numbered: frozenset[str] = frozenset()
-    """The kinds of its trees whose scopes have numbers for names."""
-    settled: frozenset[str] = frozenset()
-    """The kinds of its trees that one session alone is in: their summaries need not wait for other writes to end."""
-    contracts: Mapping[str, Contract] = MappingProxyType({})
-    """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
-    carried: Mapping[str, str] | None = None
-    """What its numbers refer to, so that an export can carry its trees and tables: kind of tree, whose scopes they are, or
-    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"chunk"``, ``"fact"``, ``"entity"``, or ``"node"`` of nodes and leaves.
-    Numbers that are not in it are its own. None: an import places everything anew."""
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
-
-    @staticmethod  # noqa: B027
-    def make_tables(tx: Tx) -> None:
-        """Make its own tables, called ``ix_NAME_…``; none by default."""
 
     @abstractmethod
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every candidate turn, best first; deterministic for equal inputs."""
 
-    def placing(self, tx: Tx) -> Placing:
-        """Begin to edit its trees inside a write transaction; by default it places nothing."""
-        return Placing()
+    @property
+    def grows_by_artifacts(self) -> bool:
+        """Whether its trees depend on what was made of them, too; see `ready`."""
+        return False
 
-    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how to make the summaries of nodes; nodes that need none are left out.
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return its trees of a snapshot, which follow from the snapshot alone; by default there are none.
+
+        Args:
+            tx: a read transaction of the snapshot's state.
+            snapshot: the turns and facts.
+            old: its trees of an earlier snapshot, of which it may take over what would be the same.
+        """
+        return Growth(self.name, snapshot, (), ()).forest()
+
+    def names(self, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return the name of what each tree is of; by default the numbers of the scopes."""
+        return [str(scope) for scope in forest.tree_scope.tolist()]
+
+    def labels(self, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return what a summariser is told that each tree is of: the same in every memory that holds the same."""
+        return self.names(snapshot, forest)
+
+    def titles(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return the titles of trees for lists: kind, name, and what sets each apart."""
+        named = self.names(snapshot, forest)
+        return [f"{kind} {name}" for kind, name in zip(forest.tree_kind, named, strict=True)]
+
+    def asked(self) -> tuple[object, ...]:
+        """Return the settings that change what a summary says, for its digest."""
+        return ()
+
+    def digests(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Digests:
+        """Return what each node says, as far as that follows from what is stored, shape (N, 2)."""
+        named = self.labels(snapshot, forest)
+        salt = salts(forest, (self.name, *self.asked()), named, of_root=self.roots_differ)
+        return node_digests(said_of(tx, snapshot), forest, salt, self.finish(tx, snapshot, forest))
+
+    def finish(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Finish | None:
+        """Return what mixes into digests what nodes are made of besides their children; None if that is nothing."""
+        return None
+
+    def asks_for(self, tx: Tx, snapshot: Snapshot) -> set[bytes]:
+        """Return the digests of all artifacts that the trees of a snapshot may ask for."""
+        forest = forest_of(tx, snapshot, self)
+        return set(as_keys(digests_of(tx, snapshot, self)[forest.told]))
+
+    def made_of(self, forest: Forest, row: int) -> Sequence[int]:
+        """Return the rows whose texts a node's summary is made of; by default its children."""
+        return forest.children[row]
+
+    def due(self, forest: Forest, now_ms: int | None) -> NDArray[np.bool_] | None:
+        """Return which summaries are to be made by an instant, or by what was said last if that is None; None for all."""
+        return None
+
+    def requests(
+        self,
+        tx: Tx,
+        snapshot: Snapshot,
+        forest: Forest,
+        rows: Sequence[int],
+        inputs: Mapping[int, tuple[str, ...]],
+        texts: Mapping[int, str],
+        *,
+        remote: bool,
+    ) -> list[NodeWork]:
+        """Return how to make the summaries of nodes, which all are to have one.
 
         Args:
             tx: a read transaction.
-            nodes: inner nodes of its trees whose children are up to date.
-            inputs: the texts of each node's children, in order.
+            snapshot: of the memory.
+            forest: what the rows are of.
+            rows: the nodes.
+            inputs: by node, its children's texts in order; of a leaf what its item says.
+            texts: of all nodes in `made_of`, by row.
+            remote: whether a model writes them.
         """
         return []
 
-    async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Prepare a question outside of a transaction: ask models, browse, bring nodes up to date.
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Have made what its trees are grown by, where that is more than what is stored; return why some could not be."""
+        return ()
 
-        It runs inside the query's budget, ledger and trace. No transaction is open. By default the question is left as it is.
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Prepare a question outside of a transaction: ask models, browse, have summaries made.
+
+        Returns:
+            The question as it is to be ranked, and warnings. By default all of it as it was given.
         """
         return Prepared(request, warnings=not_browsed(request, self.name))
 
@@ -467,72 +388,27 @@ class Index(ABC):
     ) -> Refinement | None:
         """Look at the first candidates, and rank again, or drop some; None leaves them as they are.
 
-        It is asked again about what it ranked again, `MOST_ROUNDS` times at most.
+        It is asked again for what ranking again found, at most `MOST_ROUNDS` times.
         """
         return None
 
-    async def advance(self, host: Host, until: int) -> None:
-        """Place what the feed has noted up to a number, and close the windows that have ended by `host.now`.
-
-        It is asked after every write if the index is deferred, and else when it has fallen behind: because it was
-        added or emptied. It is to come to its end, or to raise; other processes may do the same at once. So the
-        cursor is moved in the transaction that places the notes, from where it is found there; who has read notes
-        before, and asked a model, moves it by `memforest.store.indexes.move_from`, which tells who was first.
-
-        Args:
-            host: of the memory.
-            until: a number of the feed; the cursor stands there in the end, or behind it.
-        """
-        while await host.write(lambda tx: place_next(tx, self, until)):
-            pass
-
-    async def ready(self, host: Host) -> Sequence[str]:
-        """Make due summaries that cost no call, before trees or profiles are shown; return why some could not be made."""
-        return ()
-
-    def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
+    def profile(self, tx: Tx, snapshot: Snapshot, request: ProfileRequest) -> FoundProfile:
         """Return the profile that is in force by the instants of a request; of an index with `profiles` alone.
 
         Raises:
-            NotFoundError: if nobody of that name ever spoke.
+            NotFoundError: if nobody of that name takes part.
         """
         return FoundProfile()
 
-    def reopen(self, tx: Tx, nodes: Collection[int]) -> None:  # noqa: B027  # of paced indexes alone
-        """Schedule nothing: a refresh makes what is out of date."""
-
-    def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield pieces of work that take over trees, with their summaries, from the same index of another memory.
-
-        It has the same settings there, as far as they are kept, and has placed everything. Each piece of work runs in a
-        write transaction of its own, and returns how many trees it took over; after each, the index must be as if it had
-        placed some of its notes, as it may be the last one. What is not taken over is placed from the feed then.
-        """
-        return iter(())
-
-    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return the names of the scopes of its trees; by default their numbers."""
-        return {tree: str(scope) for tree, (_, scope) in trees_rows.scopes(tx, trees).items()}
-
-    def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return the titles of its trees for lists: kind, scope, and what sets each apart."""
-        labels = self.labels(tx, trees)
-        return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in trees_rows.scopes(tx, trees).items()}
-
-    def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
-        """Return the names of inner nodes for drawings; nodes without a name are left out."""
+    def node_names(self, snapshot: Snapshot, forest: Forest, rows: Collection[int]) -> Mapping[int, str]:
+        """Return the names of nodes for drawings, by row; nodes without a name are left out."""
         return {}
 
-    def check(self, tx: Tx) -> list[IndexProblem]:
-        """Return everything that is wrong with its trees and tables."""
-        arena = SqliteArena(tx)
-        return [
-            IndexProblem("tree", f"{kind} tree {scope}: {message}")
-            for kind, scope, head in trees_rows.heads(tx, self.name)
-            for message in check(arena, head, self.contracts.get(kind, ORDERED))
-        ]
+    def check(self, forest: Forest) -> list[str]:
+        """Return everything that is wrong with its trees."""
+        return problems(forest)
 
-    def stats(self, tx: Tx) -> dict[str, Any]:
+    def stats(self, tx: Tx, snapshot: Snapshot) -> dict[str, Any]:
         """Return its own counts, besides those that every index has."""
         return {}
 
@@ -540,36 +416,20 @@ class Index(ABC):
         """Return notes for the user: what the index lacks, and why."""
         return []
 
-    def clear(self, tx: Tx) -> None:
-        """Delete its trees and the rows of its tables; then everything is to be placed from the start."""
-        trees_rows.drop_trees(tx, self.name)
-        indexes.empty_tables(tx, self.name)
-
-    def reembed(self, tx: Tx) -> bool:
-        """Make everything anew that depends on vectors, after the embedder was changed; part of that transaction.
-
-        Returns:
-            False if it is to be cleared instead, and to place everything from the start.
-        """
-        return not self.follows
-
-    def outdated(self, tx: Tx) -> str | None:
-        """Return why it would be made differently now, with the same settings; None if it would not."""
-        return None
-
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-def ready_nodes(tx: Tx, nodes: Collection[int]) -> set[int]:
-    """Return the ids of the nodes that have an up-to-date text."""
-    texts = derived.summaries(tx, nodes)
-    return {
-        one
-        for one, node in trees_rows.nodes_with_ids(tx, list(texts)).items()
-        if not node.dirty and texts[one]
-    }
+def ready_rows(tx: Tx, snapshot: Snapshot, index: Index, rows: Sequence[int]) -> dict[int, str]:
+    """Return the summaries of those of some nodes that have one, by row."""
+    if not len(rows) or not artifacts.any_stored(tx):
+        return {}
+    keys = dict(
+        zip(rows, as_keys(digests_of(tx, snapshot, index)[np.array(rows, dtype=np.int64)]), strict=True)
+    )
+    told = artifacts.texts(tx, set(keys.values()))
+    return {row: told[key] for row, key in keys.items() if told.get(key)}
 
 
 @once_per_forest
@@ -580,13 +440,6 @@ def leaf_of_turn(forest: Forest) -> Ints:
     first, end = forest.item[leaves], forest.item_end[leaves]
     out[ranges(first, end)] = np.repeat(leaves, end - first)
     return out
-
-
-@once_per_forest
-def leaf_counts(forest: Forest) -> Ints:
-    """Return the number of leaves at or below every node."""
-    leaf = (forest.kind != INNER).astype(np.float64)
-    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
 
 
 def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
@@ -624,8 +477,7 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
     A leaf that holds turns was so if all its turns pass, and all the facts that they support. Of an earlier moment no node
     is kept whose summary tells more than was held then.
     """
-    kept = np.ones(len(forest.ids), dtype=np.bool_)
-    kept[forest.torn] = False
+    kept = np.ones(len(forest), dtype=np.bool_)
     leaf = forest.kind != INNER
     if request.as_of_ms is not None:
         every, _ = _leaves_that_pass(snapshot, forest, replace(request, during_ms=None))
@@ -641,7 +493,7 @@ def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tu
     keep, pairs = allowed(snapshot, request), snapshot.facts.pairs
     whole = keep.turns.copy()
     whole[pairs[~keep.facts[pairs[:, 0]], 1]] = False
-    every, some = np.zeros(len(forest.ids), dtype=np.bool_), np.zeros(len(forest.ids), dtype=np.bool_)
+    every, some = np.zeros(len(forest), dtype=np.bool_), np.zeros(len(forest), dtype=np.bool_)
     leaf = forest.kind != INNER
     facts, chunks = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
     every[facts] = some[facts] = keep.facts[forest.item[facts]]

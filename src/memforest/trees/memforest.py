@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
-from types import MappingProxyType
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from memforest.nodes import Node
 from memforest.records import SummaryRequest
 from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.change import Answer, answering_facts, side_of_anchor
@@ -27,27 +25,18 @@ from memforest.search.filters import (
     filter_notes,
     turn_places,
 )
-from memforest.search.forest import FACT
+from memforest.search.forest import FACT, NONE, Digests, Forest, once_per_forest
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import question_tokens
+from memforest.store import facts as facts_rows
 from memforest.store import meta
-from memforest.store import trees as trees_rows
 from memforest.store.connections import Tx
-from memforest.store.indexes import Kind
 from memforest.times import from_ms
-from memforest.trees import memforest_rows
 from memforest.trees.browse import GuidedBrowse
-from memforest.trees.index import Copied, Host, Index, IndexProblem, leaf_of_turn
-from memforest.trees.memforest_place import (
-    OWNER,
-    ROUTED,
-    THRESHOLDS,
-    ForestPlacing,
-    check_forest,
-    merge_forest,
-)
+from memforest.trees.index import Host, Index, leaf_of_turn
+from memforest.trees.memforest_grow import OWNER, MemForestSettings, grown
 from memforest.trees.memforest_recall import (
     Recalled,
     asked_for,
@@ -57,9 +46,7 @@ from memforest.trees.memforest_recall import (
     recall_trees,
     score_leaves,
 )
-from memforest.trees.memforest_rows import MemForestSettings
 from memforest.trees.refresh import NodeWork
-from memforest.trees.scenes import scene_thresholds
 
 ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
@@ -71,113 +58,125 @@ _Promoted = tuple[dict[int, int], Scores, str]
 """The facts that lead, by the row of the turn that says them, the bonus of every turn, and why they lead."""
 
 
+class Frame:
+    """The trees of sessions and entities alone, which a ranking reads that browses nothing: scenes cost more to find."""
+
+    name = OWNER
+    grows_by_artifacts = False
+
+    def __init__(self, settings: MemForestSettings) -> None:
+        self._settings = settings
+
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the trees of a snapshot."""
+        return grown(tx, snapshot, self._settings, scenes=False)
+
+    def digests(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Digests:
+        """Raise: nothing is summarised of these that the whole forest does not have."""
+        raise NotImplementedError("the digests are those of the index")
+
+
 class MemForestIndex(Index):
     """Ranks turns and facts as one candidate set, by the trees they stand in."""
 
-    _topics: tuple[int, Mapping[int, Sequence[str]]] | None = None
     name = OWNER
-    follows = frozenset[Kind]({"chunk", "fact", "entity"})
-    make_tables = staticmethod(memforest_rows.make_tables)
-    labels = staticmethod(memforest_rows.labels)
     Settings = MemForestSettings
-    numbered = frozenset({"scene"})
-    settled = frozenset({"session"})
-    carried: Mapping[str, str] | None = MappingProxyType(
-        {
-            "session": "session",
-            "entity": "entity",
-            "ix_memforest_active.entity": "entity",
-            "ix_memforest_scene_member.fact": "fact",
-        }
-    )
 
-    def placing(self, tx: Tx) -> ForestPlacing:
-        """Begin to edit the forest inside a write transaction."""
-        return ForestPlacing(tx, self.settings)
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__(settings)
+        self.frame = Frame(self.settings)
 
-    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the trees of sessions, entities and scenes."""
+        return grown(tx, snapshot, self.settings, scenes=True)
+
+    def names(self, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return a session's id, an entity's display name, a scene's number: that of the fact that it is around."""
+        sessions = {span.id: span.session_id for span in snapshot.sessions}
+        entities = snapshot.entities
+
+        def named(kind: str, scope: int) -> str:
+            if kind == "session":
+                return sessions[scope]
+            return entities[scope].label if kind == "entity" else str(scope)
+
+        return [
+            named(kind, scope)
+            for kind, scope in zip(forest.tree_kind, forest.tree_scope.tolist(), strict=True)
+        ]
+
+    def labels(self, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return the names; none of a scene, whose number is of one file alone."""
+        named = self.names(snapshot, forest)
+        return ["" if kind == "scene" else name for kind, name in zip(forest.tree_kind, named, strict=True)]
+
+    def titles(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> list[str]:
+        """Return kind and name of trees, and of scenes also the topics that set them apart."""
+        about = _topics(forest, tx)
+        return [
+            title + (f": {', '.join(about[tree])}" if about.get(tree) else "")
+            for tree, title in enumerate(super().titles(tx, snapshot, forest))
+        ]
+
+    def asked(self) -> tuple[object, ...]:
+        """Return whether every node's text is made anew, and whether a chunk says what was said or a summary of it."""
+        return self.settings.summarise, self.settings.chunks
+
+    def requests(
+        self,
+        tx: Tx,
+        snapshot: Snapshot,
+        forest: Forest,
+        rows: Sequence[int],
+        inputs: Mapping[int, tuple[str, ...]],
+        texts: Mapping[int, str],
+        *,
+        remote: bool,
+    ) -> list[NodeWork]:
         """Return the summary requests of nodes; those of scenes need no vector if `scene_vectors` says so.
 
         How near a scene's nodes are to a question is then how near the facts below them are on average
         (`memforest.trees.memforest_recall`). A chunk's summary is always made: what was said is there anyway.
         """
         compared = {"session", "entity"} | ({"scene"} if self.settings.scene_vectors == "summary" else set())
-        trees = {node.tree for node in nodes}
-        scopes, labels, roots = (
-            trees_rows.scopes(tx, trees),
-            self.labels(tx, trees),
-            trees_rows.roots(tx, trees),
-        )
-        return [
-            NodeWork(
-                node.id,
-                SummaryRequest(
-                    kind=scopes[node.tree][0],
-                    label=labels[node.tree],
-                    start=from_ms(node.start_ms),
-                    end=from_ms(node.end_ms),
-                    inputs=inputs[node.id],
-                    level=node.level,
-                    root=node.id in roots,
-                    summarise=self.settings.summarise if node.level else "every",
-                ),
-                vector=scopes[node.tree][0] in compared,
+        names = self.labels(snapshot, forest)
+        made = []
+        for row in rows:
+            tree, level = int(forest.tree[row]), int(forest.level[row])
+            request = SummaryRequest(
+                kind=forest.tree_kind[tree],
+                label=names[tree],
+                start=from_ms(int(forest.start_ms[row])),
+                end=from_ms(int(forest.end_ms[row])),
+                inputs=inputs[row],
+                level=level,
+                root=forest.parent[row] == NONE,
+                summarise=self.settings.summarise if level else "every",
             )
-            for node in nodes
-        ]
+            made.append(NodeWork(row, request, vector=forest.tree_kind[tree] in compared))
+        return made
 
-    def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield pieces of work that take over whole trees of another memory; see `memforest.trees.memforest_place`."""
-        return merge_forest(copied, self.settings)
-
-    def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return kind and name of trees, and of scenes also the topics that set them apart."""
-        labels, scopes = self.labels(tx, trees), trees_rows.scopes(tx, trees)
-        about: Mapping[int, Sequence[str]] = {}
-        if any(kind == "scene" for kind, _ in scopes.values()):
-            # The topics are read of all facts, and kept as long as nothing was written.
-            generation = meta.generation(tx)
-            if self._topics is None or self._topics[0] != generation:
-                self._topics = (generation, memforest_rows.topics(tx))
-            about = self._topics[1]
-        titles = {}
-        for tree, (kind, scope) in scopes.items():
-            topics = f": {', '.join(about[scope])}" if kind == "scene" and scope in about else ""
-            titles[tree] = f"{kind} {labels[tree]}{topics}"
-        return titles
-
-    def check(self, tx: Tx) -> list[IndexProblem]:
-        """Return everything that is wrong with the forest."""
-        return [*super().check(tx), *check_forest(tx, self.settings)]
-
-    def stats(self, tx: Tx) -> dict[str, Any]:
+    def stats(self, tx: Tx, snapshot: Snapshot) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
-        return memforest_rows.counts(tx)
+        forest = forest_of(tx, snapshot, self)
+        leaves = forest.item[(forest.kind == FACT) & forest.of_kind("scene")[forest.tree]]
+        times = np.bincount(leaves, minlength=len(snapshot.facts.ids)) if len(leaves) else np.zeros(0)
+        kinds = Counter(forest.tree_kind)
+        sizes = forest.counts[forest.tree_root[forest.of_kind("scene")]]
+        return {
+            "active_entities": kinds["entity"],
+            "scenes": kinds["scene"],
+            "facts_in_scenes": int(np.count_nonzero(times)),
+            "facts_in_two_scenes": int(np.count_nonzero(times > 1)),
+            "facts_in_no_scene": len(snapshot.facts.ids) - int(np.count_nonzero(times)),
+            "largest_scene": int(sizes.max(initial=0)),
+        }
 
     def notes(self, tx: Tx) -> list[str]:
         """Return why there are no scene trees, if there are none."""
-        if meta.get(tx, ROUTED) is not None:
-            return []
         if meta.get(tx, "embedder") is None:
             return ["no scene trees: scenes are made of vectors, and this memory has no embedder"]
-        return ["no scene trees yet: the next ingest, resume() or rebuild(scopes=True) makes them"]
-
-    def reembed(self, tx: Tx) -> bool:
-        """Derive the scenes anew; the other trees do not depend on vectors."""
-        placing = self.placing(tx)
-        placing.derive_scenes()
-        placing.close()
-        return True
-
-    def outdated(self, tx: Tx) -> str | None:
-        """Return a warning if the scenes were made with other thresholds than are set now."""
-        stored, model = meta.get(tx, THRESHOLDS), meta.get(tx, ROUTED)
-        if stored is None or model is None:
-            return None
-        now = json.dumps(asdict(scene_thresholds(model, self.settings)), sort_keys=True)
-        if stored == now:
-            return None
-        return f"its scenes were made with the thresholds {stored}, and {now} are set"
+        return []
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every candidate turn, best first."""
@@ -186,7 +185,8 @@ class MemForestIndex(Index):
         base = read_base(tx, snapshot, request)
         if self.settings.evidence != "all":
             return self._paper_form(tx, snapshot, request, base)
-        forest = forest_of(tx, snapshot, self.name)
+        browses = request.leaves is not None or (request.explain and request.vector is not None)
+        forest = forest_of(tx, snapshot, self if browses else self.frame)
         scores = score_leaves(snapshot, forest, request, base)
         recalled = self._recalled(tx, snapshot, request, base)
         # Each turn that browse reached is scored by the leaf through which it was reached best.
@@ -239,8 +239,7 @@ class MemForestIndex(Index):
             "filters": filter_notes(keep),
             "time_order": {"why": why, "turns": len(lead)} if lead else None,
         }
-        trees = tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees)
-        return IndexResult(hits, trees, notes)
+        return IndexResult(hits, recalled.trees, notes, forest=forest)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.
@@ -251,7 +250,7 @@ class MemForestIndex(Index):
         roots = self.settings.evidence == "roots"
         guided, late = request.mode != "emb" and not roots, []
         if request.vector is not None and (guided or request.explain or self.settings.evidence != "all"):
-            late = await host.ensure_fresh(partial(trees_rows.dirty_children, owner=OWNER))
+            late = await host.ensure_fresh(self)
         prepared = Prepared(request)
         if guided:
             browse = GuidedBrowse(host, self, self.recall, request)
@@ -264,13 +263,13 @@ class MemForestIndex(Index):
     def recall(self, tx: Tx, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
-        found = embedded_forest(tx, snapshot, self.name)
+        found = embedded_forest(tx, snapshot, self)
         base = base_scores(snapshot, request, *words)
         return recall_trees(snapshot, found, base, request.vector, self.settings)[0]
 
     def _paper_form(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> IndexResult:
         """Return what browse reached, or the roots of the recalled trees; a warning if there is nothing of that."""
-        found = embedded_forest(tx, snapshot, self.name)
+        found = embedded_forest(tx, snapshot, self)
         if self.settings.evidence == "roots":
             if trees := recall_trees(snapshot, found, base, request.vector, self.settings)[0]:
                 return of_roots(snapshot, found.forest, request, base, trees)
@@ -291,11 +290,13 @@ class MemForestIndex(Index):
             counts = request.explain or self.settings.evidence == "reached"
             if request.vector is None or not counts:
                 return Recalled((), {})
-            found = embedded_forest(tx, snapshot, self.name)
+            found = embedded_forest(tx, snapshot, self)
             return recall(snapshot, found, base, request.vector, self.settings)
-        stored = forest_of(tx, snapshot, self.name).ids
-        known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
-        return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})
+        forest, wanted = forest_of(tx, snapshot, self), sorted(request.leaves)
+        rows = forest.rows_with(np.array(wanted, dtype=np.int64)).tolist()
+        return Recalled(
+            (), {row: request.leaves[leaf] for leaf, row in zip(wanted, rows, strict=True) if row >= 0}
+        )
 
     @staticmethod
     def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores) -> _Promoted:
@@ -326,3 +327,30 @@ def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, 
             return True
     above = int(np.count_nonzero(scores[kept] > scores[list(turns)].max()))
     return answer.within is not None and above >= answer.within
+
+
+TOPICS = 3
+"""Topics in the title of a scene."""
+
+
+@once_per_forest
+def _topics(forest: Forest, tx: Tx) -> Mapping[int, Sequence[str]]:
+    """Return the topics that tell each scene from the others, by tree: common among its facts, and rare elsewhere."""
+    leaves = np.flatnonzero((forest.kind == FACT) & forest.of_kind("scene")[forest.tree])
+    stored = facts_rows.facts_with_ids(tx, set(forest.facts.ids[forest.item[leaves]].tolist()))
+    counts: dict[int, Counter[str]] = {}
+    for tree, fact in zip(
+        forest.tree[leaves].tolist(), forest.facts.ids[forest.item[leaves]].tolist(), strict=True
+    ):
+        if fact in stored:
+            counts.setdefault(tree, Counter()).update(stored[fact].topics)
+    spread = Counter(topic for found in counts.values() for topic in found)
+    return {
+        tree: [
+            topic
+            for _, topic in sorted(
+                (-n * math.log1p(len(counts) / spread[topic]), topic) for topic, n in found.items()
+            )
+        ][:TOPICS]
+        for tree, found in counts.items()
+    }

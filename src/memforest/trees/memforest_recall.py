@@ -49,11 +49,11 @@ from memforest.search.scores import (
     standardise,
 )
 from memforest.search.snapshot import Snapshot, ranges
-from memforest.store import trees
 from memforest.store.connections import Tx
 from memforest.times import from_ms
-from memforest.trees.index import Index, leaf_of_turn
-from memforest.trees.memforest_rows import DEFAULTS, Leaves, MemForestSettings
+from memforest.trees.index import Index, leaf_of_turn, ready_rows
+from memforest.trees.memforest_grow import DEFAULTS, Leaves, MemForestSettings
+from memforest.trees.texts import leaf_texts
 
 Ints = NDArray[np.int64]
 
@@ -135,7 +135,6 @@ class Trees:
     chunks: Groups
     """The leaves that hold turns, and the turns by leaf."""
     leaf_rows: Ints
-    leaf_ids: Ints
     leaves: Groups
     """The leaves, as positions in `leaf_rows`, by tree."""
     with_leaves: Ints
@@ -166,11 +165,10 @@ def trees_of(forest: Forest) -> Trees:
         chunk_rows=chunk_of[chunks.first],
         chunks=chunks,
         leaf_rows=rows,
-        leaf_ids=forest.ids[rows],
         leaves=leaves,
         with_leaves=forest.tree[rows[leaves.starts]],
         roots=roots,
-        embedded=np.isin(np.arange(len(forest.ids)), forest.embedded),
+        embedded=np.isin(np.arange(len(forest)), forest.told),
         in_scenes=scene[forest.tree],
         lone=lone & scene,
     )
@@ -199,7 +197,7 @@ def leaf_similarity(
     summary is compared by that.
     """
     forest, trees = found.forest, trees_of(found.forest)
-    out = np.zeros(len(forest.ids))
+    out = np.zeros(len(forest))
     out[trees.fact_rows] = base.fact[trees.fact_items]
     of_turns = base.turn
     if leaves == "facts":
@@ -272,7 +270,7 @@ def recall_trees(
     top = settings.recall_trees
     by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(root_sim)), top)
     of_wanted = np.where(wanted[forest.tree[trees.leaf_rows]], of_leaves, -np.inf)
-    near_leaves = leading(of_wanted, trees.leaf_ids, settings.facts_to_trees)
+    near_leaves = leading(of_wanted, trees.leaf_rows, settings.facts_to_trees)
     pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
     pool = pool[wanted[pool] & ~trees.lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
@@ -310,7 +308,7 @@ def browse(
                 reached[node] = total / length
         below = [(child, total, length) for node, total, length in frontier for child in children[node]]
         near = nearness([child for child, _, _ in below]) if below else []
-        # rows are in the order of ids
+        # of equally near ones the earlier
         ranked = sorted(zip(below, near, strict=True), key=lambda step: (-step[1], step[0][0]))
         frontier = [(child, total + own, length + 1) for (child, total, length), own in ranked[:beam]]
     return reached
@@ -382,7 +380,7 @@ def of_leaves(
                 scores: dict[str, float] = {settings.reached_by: score}
                 found[turn, fact] = TurnHit(turn, fact, score, scores, leaf, browsed=path)
     notes = {"filters": filter_notes(keep), "reached": len(recalled.leaves)}
-    return IndexResult(_best_first(snapshot, base, found), _by_id(forest, recalled.trees), notes)
+    return IndexResult(_best_first(snapshot, base, found), recalled.trees, notes, forest=forest)
 
 
 def of_roots(
@@ -405,16 +403,12 @@ def of_roots(
     for tree, score in trees:
         root, scores = int(forest.tree_root[tree]), {"recall": score}
         if forest.kind[root] == INNER:
-            nodes.append(NodeHit(int(forest.ids[root]), score, scores))
+            nodes.append(NodeHit(root, score, scores))
             continue
         for turn, fact in _stands_for(snapshot, forest, keep, root, resolve=False):
             found.setdefault((turn, fact), TurnHit(turn, fact, score, scores, root))
     notes = {"filters": filter_notes(keep)}
-    return IndexResult(_best_first(snapshot, base, found), _by_id(forest, trees), notes, nodes)
-
-
-def _by_id(forest: Forest, trees: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
-    return tuple((int(forest.tree_ids[tree]), score) for tree, score in trees)
+    return IndexResult(_best_first(snapshot, base, found), trees, notes, nodes, forest=forest)
 
 
 def _stands_for(
@@ -525,43 +519,36 @@ class RecalledTree:
 def recalled_trees(
     tx: Tx, snapshot: Snapshot, index: Index, trees: Sequence[tuple[int, float]]
 ) -> tuple[RecalledTree, ...]:
-    """Return trees of the snapshot, given as (tree row, score), with their cards.
+    """Return trees of the snapshot, given as (tree, score), with their cards."""
+    forest = forest_of(tx, snapshot, index)
+    names = index.names(snapshot, forest)
+    scopes = {int(forest.tree_root[tree]): (forest.tree_kind[tree], names[tree]) for tree, _ in trees}
+    cards = node_cards(tx, snapshot, index, forest, scopes)
+    roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]
+    return tuple(RecalledTree(root, score, cards[root]) for root, score in roots)
+
+
+def node_cards(
+    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, nodes: Mapping[int, tuple[str, str]]
+) -> dict[int, TreeCard]:
+    """Return the cards of nodes by row.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
-        index: whose trees they are.
-        trees: as `TreeIndex.recall` returns them.
+        index: whose trees they are of.
+        forest: those.
+        nodes: row -> kind and name of its tree.
     """
-    forest = forest_of(tx, snapshot, index.name)
-    labels = index.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
-    scopes = {
-        int(forest.ids[forest.tree_root[tree]]): (forest.tree_kind[tree], labels[int(forest.tree_ids[tree])])
-        for tree, _ in trees
-    }
-    cards = node_cards(tx, scopes)
-    roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]
-    return tuple(RecalledTree(root, score, cards[int(forest.ids[root])]) for root, score in roots)
-
-
-def node_cards(tx: Tx, nodes: Mapping[int, tuple[str, str]]) -> dict[int, TreeCard]:
-    """Return the cards of nodes by id; those that are gone have none.
-
-    The text is the summary, of a leaf without one what its item says, and else "".
-
-    Args:
-        tx: a read transaction.
-        nodes: node id -> (kind of its tree, name of the tree's scope).
-    """
-    found = trees.nodes_with_ids(tx, nodes)
-    texts = trees.node_texts(tx, found.values())
+    texts = ready_rows(tx, snapshot, index, list(nodes))
+    texts |= leaf_texts(tx, forest, [row for row in nodes if row not in texts and forest.kind[row] != INNER])
     return {
-        id_: TreeCard(
-            *nodes[id_],
-            start=from_ms(node.start_ms),
-            end=from_ms(node.end_ms),
-            leaves=node.count,
-            summary=texts.get(id_, ""),
+        row: TreeCard(
+            *nodes[row],
+            start=from_ms(int(forest.start_ms[row])),
+            end=from_ms(int(forest.end_ms[row])),
+            leaves=int(forest.counts[row]),
+            summary=texts.get(row, ""),
         )
-        for id_, node in found.items()
+        for row in nodes
     }

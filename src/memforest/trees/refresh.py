@@ -1,48 +1,45 @@
-"""Refresh: summaries and vectors of nodes that a write left out of date (paper Alg. 1).
+"""Making the summaries that are missing, and their vectors (paper Alg. 1).
 
-A `Refresher` brings every dirty node up to date (`refresh`), or some nodes with what is dirty beneath them
-(`ensure_fresh`). A node is made as soon as its own children are; trees do not wait for each other. What is ready is
-read in one transaction, summarised, and committed by compare-and-set: a node gets clean only if it is still dirty, of
-the version that was read, and its inputs are the texts that were read. So several processes may refresh one memory: the
-first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. A node that has the
-summary of just this request is marked clean, and nobody is asked (`unchanged`). One whose child could not be refreshed
-stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on from there.
+What a node says is known by a digest (`memforest.trees.texts`), and so is whether it was ever made. A `Refresher` finds what
+the trees of a memory ask for and the file does not have, and makes it level by level: a node as soon as its children, and what
+else it is made of, have their texts; trees do not wait for each other. What is made is written as soon as it is there, so a
+crash costs what is under way and nothing else. If the memory has changed meanwhile, only what it still asks for is written: a
+summary never outlives what it tells of. Two processes that make the same at once both pay, and one of the two is kept.
 
-Vectors are made while other nodes are summarised, and written at the end, to those nodes whose text still is what was
-embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes
-each, so that other writers wait for none of them long.
-
-How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`); when a refresh is begun,
-`memforest.config.REFRESH`.
+Vectors are made while other nodes are summarised; what is left without one, as when the embedder failed, is made by the next
+refresh.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
-from typing import Any
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.concurrency import all_of, to_thread
-from memforest.errors import BudgetError, ModelError
-from memforest.nodes import Node
+from memforest.errors import BudgetError, IndexStateError, ModelError
 from memforest.ports import Summariser, UnchangedText, is_remote
 from memforest.records import SummaryRequest
-from memforest.search.vectors import digest, mean_digest
-from memforest.store import derived, meta, trees
+from memforest.search.cache import Snapshots, digests_of, forest_of, missing_of
+from memforest.search.forest import INNER, Forest, as_keys
+from memforest.search.snapshot import Snapshot
+from memforest.search.vectors import digest
+from memforest.store import artifacts, meta
+from memforest.store.artifacts import Artifact, VectorOf
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.meta import nodes_without
-from memforest.store.trees import leaf_texts
 from memforest.text import cut
 from memforest.times import EARLIEST
+from memforest.trees.texts import leaf_texts
+
+if TYPE_CHECKING:
+    from memforest.trees.index import Index
 
 PROMPTS = ("", "segment", "session", "day", "week", "profile", "memory")
 """What a request may name as its prompt; see `memforest.records.SummaryRequest`."""
@@ -63,32 +60,6 @@ class NodeWork:
     words: bool = False
 
 
-Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[NodeWork]]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
-
-
-def inputs_of(tx: Tx, nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
-    """Return the inputs of each node's summary: its children's texts, in order; of a leaf, what its item says."""
-    below = [child for node in nodes for child in node.children]
-    texts = derived.summaries(tx, below)
-    rest = trees.nodes_with_ids(tx, [child for child in below if child not in texts]).values()
-    texts |= leaf_texts(tx, [node for node in rest if not node.level])
-    items = leaf_texts(tx, [node for node in nodes if not node.level])
-    own = {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
-    return own | {leaf: (text,) for leaf, text in items.items()}
-
-
-class _Inputs(dict[int, tuple[str, ...]]):
-    """The inputs of nodes, read when one is first asked for: a root that has no summary may have thousands of children."""
-
-    def __init__(self, tx: Tx, nodes: Sequence[Node]) -> None:
-        self._tx, self._nodes = tx, nodes
-
-    def __missing__(self, node: int) -> tuple[str, ...]:
-        self.update(inputs_of(self._tx, self._nodes))
-        return self[node]
-
-
 def bounded(work: NodeWork, max_words: int) -> NodeWork:
     """Return the work with the memory's bound of words, unless the request's own holds."""
     return work if work.words else replace(work, request=replace(work.request, max_words=max_words))
@@ -100,45 +71,15 @@ def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
     return made
 
 
-def makers_of(summariser: Summariser) -> frozenset[str]:
-    """Return everything that the summariser may be noted as."""
+def makers_of(summariser: Summariser, length: str) -> frozenset[str]:
+    """Return everything that the summariser may be noted as, with the length that is set (`Steps.summary_length`)."""
     blank = SummaryRequest("", "", EARLIEST, EARLIEST, ())
-    return frozenset(maker_of(summariser, replace(blank, prompt=prompt)) for prompt in PROMPTS)
-
-
-def fingerprint(request: SummaryRequest, maker: str, *, kept: bool = False) -> bytes:
-    """Return the fingerprint of a summary: a digest of the request, of the summariser's name and version, and of whether it was asked."""
-    asked = asdict(request)
-    for later in ("prompt", "statements"):  # stored digests say nothing of these where they are empty
-        if not asked[later]:
-            del asked[later]
-    told = [maker, asked, *(["kept"] if kept else [])]
-    return digest(json.dumps(told, default=str, ensure_ascii=False))
-
-
-def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]:
-    """Return the nodes whose summary was made by another maker or request than it would be now.
-
-    A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
-    or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
-    dirty already are left out.
-    """
-    made, makers = derived.summary_makers(tx), makers_of(summariser)
-    stale = {node for node, by in made.items() if by.maker not in makers}
-    nodes = [one for one in trees.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
-    for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
-        group = list(level)
-        for work in describe(tx, group, inputs_of(tx, group)):
-            by, maker = made[work.node], maker_of(summariser, work.request)
-            now = fingerprint(work.request, maker, kept=work.kept)
-            if by.maker != maker or by.inputs not in (None, now):
-                stale.add(work.node)
-    return sorted(stale)
+    return frozenset(maker_of(summariser, replace(blank, prompt=prompt)) + length for prompt in PROMPTS)
 
 
 @dataclass(slots=True)
 class Refreshed:
-    """The result of a refresh. `left` counts the nodes asked for that are still dirty, `failures` says why."""
+    """The result of a refresh. `left` counts the summaries asked for that are due and still missing, `failures` says why."""
 
     nodes: int = 0
     left: int = 0
@@ -146,46 +87,34 @@ class Refreshed:
     embed_ms: float = 0.0
     store_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
-    reasons: dict[int, str] = field(default_factory=dict)
-    """Of one wave of a paced index: why nodes were not made."""
-
-    def plus(self, later: Refreshed) -> Refreshed:
-        """Return what two refreshes did, one after the other; the later one says what is left."""
-        return Refreshed(
-            self.nodes + later.nodes,
-            later.left,
-            self.summarise_ms + later.summarise_ms,
-            self.embed_ms + later.embed_ms,
-            self.store_ms + later.store_ms,
-            [*self.failures, *later.failures],
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """A dirty node as it was read, with the request of its summary, and its text once that is made."""
+    """A node whose summary is asked for: its digest, the request, and the text once it is made."""
 
-    node: Node
+    key: bytes
     work: NodeWork
+    inner: bool
     text: str = ""
 
-    def made_by(self, summariser: Summariser) -> tuple[str, bytes]:
-        """Return the maker and the fingerprint of the summary that is asked for."""
-        maker = maker_of(summariser, self.work.request)
-        return maker, fingerprint(self.work.request, maker, kept=self.work.kept)
-
     @property
-    def vector(self) -> derived.VectorOf:
+    def vector(self) -> VectorOf:
         """A node with its children's texts has their mean for a vector; a root is compared as a whole.
 
-        So has a leaf the mean of its turns' that a level's own prompt was asked for.
+        A leaf that keeps what its turns say has the mean of theirs, where a prompt of its own asked for it.
         """
         work = self.work
         if not work.vector:
             return "none"
-        inside = self.node.level or work.request.prompt
-        kept = isinstance(self.text, UnchangedText) and inside and not work.request.root
-        return "mean" if kept or work.kept else "own"
+        inside = self.inner or work.request.prompt
+        kept = (isinstance(self.text, UnchangedText) and not work.request.root) or work.kept
+        return "mean" if kept and inside else "own"
+
+    def artifact(self, summariser: Summariser, length: str) -> Artifact:
+        """Return the summary as it is stored."""
+        maker = maker_of(summariser, self.work.request) + length
+        return Artifact(self.key, maker, str(self.text), self.vector)
 
 
 async def summarised(jobs: Sequence[SummaryJob], summariser: Summariser) -> list[str | ModelError]:
@@ -227,53 +156,6 @@ def made_of(
     return made
 
 
-def put(tx: Tx, made: Sequence[SummaryJob], summariser: Summariser) -> None:
-    """Store summaries; vectors of other texts go."""
-    keys = []
-    for one in made:
-        maker, inputs = one.made_by(summariser)
-        derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, inputs)
-        keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
-    # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
-    derived.drop_other_vectors(tx, "node", keys)
-
-
-def unchanged(
-    tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool
-) -> list[SummaryJob]:
-    """Return the jobs whose nodes already have the summary asked for, by fingerprint, and the vector that they should have.
-
-    A mean is made anew without a model, so it need not be there.
-    """
-    ids = [job.node.id for job in jobs]
-    stored = derived.summary_makers(tx, ids)
-    same = [
-        job
-        for job in jobs
-        if (found := stored.get(job.node.id)) is not None
-        and (found.maker, found.inputs) == job.made_by(summariser)
-        and (found.vector != "none") == job.work.vector
-    ]
-    if not embeds:
-        return same
-    has = derived.stored_vectors(tx, "node", [job.node.id for job in same])
-    return [job for job in same if stored[job.node.id].vector != "own" or job.node.id in has]
-
-
-def keep_unchanged(tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool) -> list[int]:
-    """Mark nodes clean that are `unchanged` now and of the version that was read; return their ids.
-
-    It is looked at again in the write transaction: a deletion takes the summary of every dirty node away. A vector that is a
-    mean is dropped, to be made anew: those of the children may be others now.
-    """
-    same = unchanged(tx, jobs, summariser, embeds=embeds)
-    clean = trees.mark_clean(tx, [(job.node.id, job.node.version) for job in same])
-    if embeds:
-        stored = derived.summary_makers(tx, clean)
-        derived.drop_vectors(tx, "node", [node for node in clean if stored[node].vector == "mean"])
-    return [job.node.id for job in same if job.node.id in clean]
-
-
 @contextmanager
 def timed(done: Refreshed, part: str) -> Iterator[None]:
     """Add the wall time of the block, in milliseconds, to a field of `Refreshed`; also of a block that raises."""
@@ -293,30 +175,25 @@ Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.
 Vectors = Mapping[bytes, NDArray[np.float32]]
 """Unit vectors of texts by their digest."""
 
-_Text = tuple[int, str]
-"""A node, and its summary."""
-
 
 class NodeVectors:
     """The vectors of new summaries, made while other nodes are summarised."""
 
     def __init__(self, embed: Embed | None) -> None:
         self._embed = embed
-        self._waiting: list[_Text] = []
-        self._parts: list[tuple[list[_Text], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
-        self.means: list[int] = []
-        """Nodes that get the mean of their children's vectors, from the leaves up."""
+        self._waiting: list[tuple[bytes, str]] = []
+        self._parts: list[tuple[list[tuple[bytes, str]], asyncio.Task[Vectors]]] = []
 
-    def begin(self, made: list[_Text], least: int = EMBED_TEXTS) -> None:
-        """Start embedding the collected texts once there are at least so many."""
+    def begin(self, made: Sequence[tuple[bytes, str]], least: int = EMBED_TEXTS) -> None:
+        """Start embedding collected texts, given by the digests of their summaries, once there are at least so many."""
         self._waiting += made
         if self._embed is not None and self._waiting and len(self._waiting) >= least:
             part, self._waiting = self._waiting, []
             job = self._embed([text for _, text in part])
             self._parts.append((part, asyncio.ensure_future(job)))
 
-    async def rows(self, failures: list[str]) -> list[derived.VectorRow]:
-        """Return the vectors made; failures are added to `failures`, and `resume` makes those vectors."""
+    async def rows(self, failures: list[str]) -> list[tuple[bytes, NDArray[np.float32]]]:
+        """Return the vectors made; failures are added to `failures`, and the next refresh makes those vectors."""
         self.begin([], least=1)
         found = []
         for made, task in self._parts:
@@ -325,7 +202,7 @@ class NodeVectors:
             except ModelError as exc:
                 failures.append(f"the vectors of {len(made)} summaries are left: {exc}")
                 continue
-            found += [(node, key, vectors[key]) for node, text in made for key in [digest(text)]]
+            found += [(key, vectors[digest(text)]) for key, text in made]
         return found
 
     async def cancel(self) -> None:
@@ -335,305 +212,370 @@ class NodeVectors:
         await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
-def write_vectors(db: Database, rows: Sequence[derived.VectorRow], model: str | None) -> None:
-    """Write the vectors of summaries that are still stored; none if the memory's embedder is not `model` any more."""
-    with db.write() as tx:
-        if meta.get(tx, "embedder") != model:
-            return  # it was given another one meanwhile, and `resume` makes them
-        now = derived.summaries(tx, [node for node, _, _ in rows])
-        same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
-        derived.put_vectors(tx, "node", same)
-        if same:
-            meta.bump(tx)
+Rows = Mapping[str, Collection[int] | None]
+"""Name of an index -> rows of its forest, None for all."""
+Choose = Callable[[Tx, Snapshot], Rows]
+"""Names nodes whose summaries are wanted, with what these are made of."""
 
 
-def write_means(db: Database, nodes: Sequence[int]) -> None:
-    """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
+class Due(Protocol):
+    """Says which summaries of an index may be made now."""
 
-    Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
-    has no vector is left out; `fill_vectors` comes back to it.
-    """
-    with db.write() as tx:
-        if put_means(tx, nodes):
-            meta.bump(tx)
+    def __call__(self, index: Index, forest: Forest) -> NDArray[np.bool_] | None:
+        """Return a flag for each node; None for all."""
 
 
-def put_means(tx: Tx, nodes: Sequence[int] | None = None) -> int:
-    """Write the vectors of nodes that keep their children's texts, all that lack one or some; return how many.
-
-    A leaf that keeps the texts of its turns gets the mean of theirs.
-    """
-    texts = derived.kept_texts(tx, nodes)
-    found = trees.nodes_with_ids(tx, list(texts))
-    written = 0
-    for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
-        if node.level:
-            mean = _mean(tx, trees.nodes_with_ids(tx, node.children).values())
-        else:
-            mean = _unit(_of_leaf(tx, node))
-        if mean is not None:
-            derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
-            written += 1
-    return written
+def always(index: Index, forest: Forest) -> NDArray[np.bool_] | None:
+    """Let every summary be made."""
+    return None
 
 
-def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
-    """Return the unit mean of nodes' vectors: of their summaries; of a leaf without one its fact's, the mean of its turns'."""
-    rows: list[NDArray[np.float32]] = []
-    children = list(children)
-    told = derived.summaries(tx, [child.id for child in children])
-    for child in children:
-        own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
-        if child.id not in told and child.item_kind is not None:
-            own = _of_leaf(tx, child)
-        if not own:
-            return None
-        rows.append(np.mean(own, axis=0))
-    return _unit(rows)
+@dataclass(slots=True)
+class IndexPlan:
+    """What one index lacks: nodes with what they wait for, and the texts that there are."""
 
+    index: Index
+    snapshot: Snapshot
+    forest: Forest
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """Of the nodes that are missing."""
+    texts: dict[int, str] = field(default_factory=dict)
+    """Of nodes and leaves that missing ones are made of."""
+    waits: dict[int, set[int]] = field(default_factory=dict)
+    left: int = 0
+    """Missing nodes that cannot be made now: they are not due, or what they are made of was tried and failed."""
 
-def _of_leaf(tx: Tx, leaf: Node) -> list[NDArray[np.float32]]:
-    """Return the vectors of what a leaf stands for: of its fact, or of its turns; none if one is missing."""
-    if leaf.item_kind == "fact":
-        return list(derived.vectors_of_items(tx, "fact", [leaf.item or 0]).values())
-    return derived.vectors_of_leaf(tx, leaf.id)
-
-
-def _unit(rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return the unit mean of vectors, if there are any and they do not cancel out."""
-    if not rows:
-        return None
-    mean = np.mean(rows, axis=0)
-    length = float(np.linalg.norm(mean))
-    return None if length == 0 else np.asarray(mean / length, dtype=np.float32)
+    def inputs(self, row: int) -> tuple[str, ...]:
+        """Return the texts that a node is made of: its children's in order, or what a leaf says."""
+        of = self.forest.children[row] or (row,)
+        return tuple(self.texts[child] for child in of if child in self.texts)
 
 
 WRITE_NODES = 128
-"""Most nodes written in one transaction."""
+"""Most summaries written in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresher:
-    """Makes the summaries of one memory's nodes, and their vectors."""
+    """Makes the summaries that a memory's trees ask for and that are not stored, and their vectors."""
 
     db: Database
-    describe: Describe
+    cache: Snapshots
+    indexes: Callable[[Tx], Sequence[Index]]
     summariser: Summariser
     """Makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by itself, as soon as the
     node can be made; another one gets all that are ready together."""
     embed: Embed | None
     """Makes vectors; None in a memory without an embedder."""
+    max_words: int
+    """Words of a summary whose request has no bound of its own."""
     model: str | None = None
     """Id of the embedder."""
-    without: Callable[[Tx], Collection[str]] = lambda tx: ()
-    """Names indexes whose nodes are neither made nor counted."""
+    length: str = ""
+    """Is noted behind the maker of a summary; see `Steps.summary_length`."""
+    due: Due = always
     report: Callable[[int, int, int], object] = lambda done, failed, total: None
-    """Called on the event loop with how many nodes are up to date, how many failed, and how many were not."""
+    """Called on the event loop with how many nodes are made, how many failed, and how many were missing."""
 
-    async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
-        """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
-
-        Raises:
-            StoreError: if the database cannot be read or written.
-        """
-        return await self._run(None, but)
-
-    async def ensure_fresh(self, nodes: Collection[int]) -> Refreshed:
-        """Bring these nodes up to date with everything that is dirty beneath them, and no others.
-
-        Args:
-            nodes: ids; those that are up to date, have nothing to be brought up to date, or are gone cost nothing.
+    async def make(self, choose: Choose | None = None) -> Refreshed:
+        """Make what is missing, of all indexes or of chosen nodes with what these are made of, as far as the steps succeed.
 
         Raises:
-            StoreError: if the database cannot be read or written.
+            ModelRefusedError: the endpoint rejects the key or the model.
+            StoreError: the file cannot be read or written.
         """
-        return await self._run(nodes)
-
-    async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
-        done = Refreshed()
+        done, tried, vectors = Refreshed(), set[bytes](), NodeVectors(self.embed)
+        try:
+            while True:
+                with timed(done, "store_ms"):
+                    plans = await to_thread(self._plan, choose, tried, done)
+                if not any(plan.keys for plan in plans):
+                    break
+                if not await self._make_texts(plans, vectors, tried, done):
+                    plans = await to_thread(self._plan, choose, tried, done)
+                    break
+            with timed(done, "embed_ms"):
+                if self.embed is not None:
+                    lacking = await to_thread(self._without_vector)
+                    under_way = {key for part, _ in vectors._parts for key, _ in part}
+                    vectors.begin([one for one in lacking if one[0] not in under_way])
+                rows = await vectors.rows(done.failures)
+        finally:
+            await vectors.cancel()
         with timed(done, "store_ms"):
-            dirty = await to_thread(_dirty_beneath, self.db, nodes, but, self.without)
-        if dirty:
-            vectors = NodeVectors(self.embed)
-            try:
-                await self._make_texts(_Order(dirty), vectors, done)
-                with timed(done, "embed_ms"):
-                    rows = await vectors.rows(done.failures)
-            finally:
-                await vectors.cancel()
-            with timed(done, "store_ms"):
-                await to_thread(self._write_vectors, rows, vectors.means)
-        done.left = await to_thread(_still_dirty, self.db, None if nodes is None else dirty, self.without)
+            await to_thread(self._write_vectors, rows)
+        done.left = sum(plan.left + len(plan.keys) for plan in plans)
         return done
 
-    async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
-        """Make and commit the texts of nodes, each when its children have theirs."""
-        under_way: dict[asyncio.Task[list[str | ModelError]], list[SummaryJob]] = {}
+    def _plan(self, choose: Choose | None, tried: Collection[bytes], done: Refreshed) -> list[IndexPlan]:
+        """Return what each index lacks of what is stored; what was tried and failed is not tried again."""
+        plans = []
+        with self.db.read() as tx:
+            snapshot = self.cache.get(tx)
+            chosen = None if choose is None else choose(tx, snapshot)
+            for index in self.indexes(tx):
+                if chosen is None or index.name in chosen:
+                    rows = None if chosen is None else chosen[index.name]
+                    try:
+                        plans.append(self._lacking(tx, snapshot, index, rows, tried))
+                    except IndexStateError as exc:
+                        done.failures += [] if str(exc) in done.failures else [str(exc)]
+        return plans
+
+    def _lacking(
+        self,
+        tx: Tx,
+        snapshot: Snapshot,
+        index: Index,
+        rows: Collection[int] | None,
+        tried: Collection[bytes],
+        lost: Collection[int] = (),
+    ) -> IndexPlan:
+        """Return what an index lacks; `lost` are nodes whose stored summaries cannot be read."""
+        forest = forest_of(tx, snapshot, index)
+        plan = IndexPlan(index, snapshot, forest)
+        missing = {*missing_of(tx, snapshot, index).tolist(), *lost}
+        if rows is not None:
+            missing &= beneath(index, forest, rows, missing)
+        if not missing:
+            return plan
+        may, blocked = self.due(index, forest), set[int]()
+        needs = {row: index.made_of(forest, row) for row in missing}
+        read = np.array(sorted(missing.union(*needs.values())), dtype=np.int64)
+        read = read[np.isin(read, forest.told)]
+        keys = dict(zip(read.tolist(), as_keys(digests_of(tx, snapshot, index)[read]), strict=True))
+        for row in sorted(missing, key=lambda row: (forest.level[row], row)):
+            held = (may is not None and not may[row]) or keys[row] in tried
+            if held or not blocked.isdisjoint(needs[row]):
+                blocked.add(row)
+        plan.left = sum(may is None or bool(may[row]) for row in blocked)
+        plan.keys = {row: keys[row] for row in sorted(missing - blocked)}
+        plan.waits = {row: {one for one in needs[row] if one in plan.keys} for row in plan.keys}
+        wanted = {one for row in plan.keys for one in needs[row]} - plan.keys.keys()
+        texts = artifacts.texts(tx, {keys[row] for row in wanted if row in keys})
+        more = {row for row in wanted if row in keys and keys[row] not in texts}
+        if more:  # they are stored and cannot be read: nothing is made of what is left beside them
+            return self._lacking(tx, snapshot, index, rows, tried, more.union(lost))
+        plan.texts = {row: texts[keys[row]] for row in wanted if row in keys and keys[row] in texts}
+        leaves = {
+            one for row in plan.keys for one in (forest.children[row] or (row,)) if forest.kind[one] != INNER
+        }
+        plan.texts |= leaf_texts(tx, forest, sorted(leaves - plan.texts.keys() - (plan.keys.keys() & wanted)))
+        return plan
+
+    async def _make_texts(
+        self, plans: Sequence[IndexPlan], vectors: NodeVectors, tried: set[bytes], done: Refreshed
+    ) -> bool:
+        """Make and write the texts of nodes, each when what it is made of has its own; return whether to look again."""
+        order = _Order(
+            {
+                (at, row): {(at, one) for one in waits}
+                for at, plan in enumerate(plans)
+                for row, waits in plan.waits.items()
+            }
+        )
+        under_way: dict[asyncio.Task[list[str | ModelError]], list[tuple[_Place, SummaryJob]]] = {}
         ready, failed = order.first, 0
         try:
             while ready or under_way:
                 self.report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
-                    jobs = await to_thread(self._read, order, ready, vectors)
+                    jobs = await to_thread(self._read, plans, ready)
                 calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
                 under_way |= {
-                    asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
+                    asyncio.ensure_future(summarised([job for _, job in call], self.summariser)): call
+                    for call in calls
                 }
                 if not under_way:
                     break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                failed += sum(
-                    isinstance(text, ModelError)
-                    and not isinstance(text, BudgetError)  # else it was not tried
-                    for task in ended
-                    for text in task.result()
-                )
-                made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
+                made: list[tuple[_Place, SummaryJob]] = []
+                for task in ended:
+                    call, texts = under_way.pop(task), task.result()
+                    good = made_of([job for _, job in call], texts, done)
+                    failed += sum(
+                        isinstance(text, ModelError) and not isinstance(text, BudgetError) for text in texts
+                    )
+                    places = {job.key: place for place, job in call}
+                    tried |= places.keys() - {job.key for job in good}
+                    made += [(places[job.key], job) for job in good]
                 with timed(done, "store_ms"):
-                    ready = order.after(await self._commit(made, vectors, done))
+                    ready = order.after(await self._commit(plans, made, vectors, done))
             self.report(order.clean, failed, order.total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
+            return False
         finally:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
+        return order.clean > 0
 
-    def _read(self, order: _Order, ready: Sequence[int], vectors: NodeVectors) -> list[SummaryJob]:
-        """Return the requests of nodes.
-
-        Nodes that need no summary, or have the one that they would get, are marked clean, and their parents are read next.
-        """
-        embeds = self.embed is not None
-        found: list[SummaryJob] = []
-        while ready:
-            with self.db.read() as tx:
-                jobs, idle = _describe(tx, self.describe, ready)
-                same = unchanged(tx, jobs, self.summariser, embeds=embeds)
-            kept: list[int] = []
-            if idle or same:
-                with self.db.write() as tx:
-                    trees.mark_clean(tx, [(node.id, node.version) for node in idle])
-                    kept = keep_unchanged(tx, same, self.summariser, embeds=embeds)
-                    vectors.means += derived.kept_texts(tx, kept) if embeds else ()
-            found += [job for job in jobs if job.node.id not in kept]
-            ready = order.after([node.id for node in idle] + kept)
+    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[_Place]) -> list[tuple[_Place, SummaryJob]]:
+        """Return the requests of nodes; nothing of an index whose memory has changed: what it lacks is looked up anew."""
+        found: list[tuple[_Place, SummaryJob]] = []
+        with self.db.read() as tx:
+            now = meta.generation(tx)
+            for at, plan in enumerate(plans):
+                rows = [row for number, row in ready if number == at]
+                if not rows or (plan.index.reads_store and now != plan.snapshot.generation):
+                    continue
+                works = plan.index.requests(
+                    tx,
+                    plan.snapshot,
+                    plan.forest,
+                    rows,
+                    {row: plan.inputs(row) for row in rows},
+                    plan.texts,
+                    remote=is_remote(self.summariser),
+                )
+                for work in works:
+                    job = SummaryJob(
+                        plan.keys[work.node],
+                        bounded(work, self.max_words),
+                        bool(plan.forest.kind[work.node] == INNER),
+                    )
+                    found.append(((at, work.node), job))
         return found
 
-    async def _commit(self, made: Sequence[SummaryJob], vectors: NodeVectors, done: Refreshed) -> list[int]:
-        """Write texts, begin their vectors, and return the nodes that are clean now."""
-        clean: list[int] = []
+    async def _commit(
+        self,
+        plans: Sequence[IndexPlan],
+        made: Sequence[tuple[_Place, SummaryJob]],
+        vectors: NodeVectors,
+        done: Refreshed,
+    ) -> list[_Place]:
+        """Write texts, begin their vectors, and return the nodes that are made now."""
+        clean: list[_Place] = []
         for first in range(0, len(made), WRITE_NODES):
-            part = made[first : first + WRITE_NODES]
-            written = await to_thread(self._write, part)
-            vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
-            vectors.means += [one.node.id for one in written if one.vector == "mean"]
-            clean += [one.node.id for one in written]
+            written = await to_thread(self._write, plans, made[first : first + WRITE_NODES])
+            vectors.begin([(job.key, job.text) for _, job in written if job.vector == "own"])
+            for (at, row), job in written:
+                plans[at].texts[row] = str(job.text)
+                clean.append((at, row))
         done.nodes += len(clean)
         return clean
 
-    def _write(self, made: Sequence[SummaryJob]) -> list[SummaryJob]:
-        """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
+    def _write(
+        self, plans: Sequence[IndexPlan], made: Sequence[tuple[_Place, SummaryJob]]
+    ) -> list[tuple[_Place, SummaryJob]]:
+        """Write summaries, and return them; those that a memory which has changed does not ask for any more are left out."""
+        if not made:
+            return []
         with self.db.write() as tx:
-            valid = _unmoved(tx, made)
-            put(tx, valid, self.summariser)
-            if valid:
-                meta.bump(tx)
-        return valid
+            if any(meta.generation(tx) != plan.snapshot.generation for plan in plans[:1]):
+                snapshot = self.cache.get(tx)
+                wanted = reachable(tx, snapshot, self.indexes(tx))
+                made = [one for one in made if one[1].key in wanted]
+            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for _, job in made])
+        return list(made)
 
-    def _write_vectors(self, rows: Sequence[derived.VectorRow], means: Sequence[int]) -> None:
-        if self.embed is None:
-            return
+    def _without_vector(self) -> list[tuple[bytes, str]]:
+        with self.db.read() as tx:
+            return artifacts.without_vector(tx)
+
+    def _write_vectors(self, rows: Sequence[tuple[bytes, NDArray[np.float32]]]) -> None:
         for first in range(0, len(rows), WRITE_NODES):
-            write_vectors(self.db, rows[first : first + WRITE_NODES], self.model)
-        for first in range(0, len(means), WRITE_NODES):
-            write_means(self.db, means[first : first + WRITE_NODES])
+            with self.db.write() as tx:
+                if meta.get(tx, "embedder") == self.model:  # else it was given another one meanwhile
+                    artifacts.put_vectors(tx, rows[first : first + WRITE_NODES])
+
+
+_Place = tuple[int, int]
+"""Which index's plan, and the row of its forest."""
 
 
 class _Order:
-    """The order in which dirty nodes are refreshed: each node after its dirty children.
+    """The order in which nodes are made: each after those that it waits for.
 
     Args:
-        dirty: node -> its children.
+        waits: by node, what it waits for; all of that is among the nodes.
     """
 
-    def __init__(self, dirty: Mapping[int, tuple[int, ...]]) -> None:
-        self.total, self.clean = len(dirty), 0
-        self._above: dict[int, int] = {}
-        self._waits: dict[int, int] = {}
-        for node, children in dirty.items():
-            below = [child for child in children if child in dirty]
-            self._waits[node] = len(below)
-            self._above.update(dict.fromkeys(below, node))
+    def __init__(self, waits: Mapping[_Place, Collection[_Place]]) -> None:
+        self.total, self.clean = len(waits), 0
+        self._behind: dict[_Place, list[_Place]] = {}
+        self._waits = {node: len(before) for node, before in waits.items()}
+        for node, before in waits.items():
+            for one in before:
+                self._behind.setdefault(one, []).append(node)
 
     @property
-    def first(self) -> list[int]:
-        """The nodes without dirty children."""
+    def first(self) -> list[_Place]:
+        """The nodes that wait for nothing."""
         return [node for node, waits in self._waits.items() if not waits]
 
-    def after(self, clean: Iterable[int]) -> list[int]:
-        """Count nodes as clean and return those whose last dirty children they were; each node is returned once."""
+    def after(self, made: Iterable[_Place]) -> list[_Place]:
+        """Count nodes as made and return those for which nothing else was left; each node is returned once."""
         found = []
-        for node in clean:
+        for node in made:
             self.clean += 1
-            above = self._above.get(node)
-            if above is not None:
-                self._waits[above] -= 1
-                if not self._waits[above]:
-                    found.append(above)
+            for behind in self._behind.get(node, ()):
+                self._waits[behind] -= 1
+                if not self._waits[behind]:
+                    found.append(behind)
         return found
 
 
-def _dirty_beneath(
-    db: Database,
-    nodes: Collection[int] | None,
-    but: Collection[int],
-    without: Callable[[Tx], Collection[str]],
-) -> dict[int, tuple[int, ...]]:
-    """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up.
+def beneath(index: Index, forest: Forest, rows: Collection[int], among: Collection[int]) -> set[int]:
+    """Return those of some nodes that are wanted, with those of the others that they are made of."""
+    found = set[int]()
+    waiting = [row for row in rows if row in among]
+    while waiting:
+        row = waiting.pop()
+        if row not in found:
+            found.add(row)
+            waiting += [one for one in index.made_of(forest, row) if one in among]
+    return found
 
-    Leaves that have a summary of their own are among them, without children.
+
+def reachable(tx: Tx, snapshot: Snapshot, indexes: Sequence[Index]) -> set[bytes]:
+    """Return the digests of all artifacts that a memory may ask for as it is."""
+    found: set[bytes] = set()
+    for index in indexes:
+        with suppress(IndexStateError):  # what it asks for is not known, and is made anew when it is
+            found |= index.asks_for(tx, snapshot)
+    return found
+
+
+def missing_count(tx: Tx, snapshot: Snapshot, indexes: Sequence[Index]) -> int:
+    """Return how many summaries a memory's trees ask for that are not stored; those of paced indexes are left out."""
+    found = 0
+    for index in indexes:
+        if not index.paced:
+            with suppress(IndexStateError):
+                found += len(missing_of(tx, snapshot, index))
+    return found
+
+
+def sweep(tx: Tx, load: Callable[[Tx], Snapshot], indexes: Sequence[Index]) -> int:
+    """Delete what was made and nothing in the memory asks for any more, and return how much that was.
+
+    To be called where something was deleted, in a transaction of its own before anything else is done in it.
+
+    Args:
+        tx: the transaction.
+        load: returns the snapshot of its state.
+        indexes: those of the memory.
+    """
+    return artifacts.keep(tx, reachable(tx, load(tx), indexes) if artifacts.any_stored(tx) else ())
+
+
+def drop_outdated(
+    db: Database, load: Callable[[Tx], Snapshot], indexes: Callable[[Tx], Sequence[Index]]
+) -> None:
+    """Delete the summaries that nothing asks for any more, if they are most of all: each write outdates some.
+
+    Args:
+        db: the memory.
+        load: returns the snapshot of a transaction's state: the memory as it is now, and not as it was.
+        indexes: returns all indexes of the memory, also those that nobody reads just now.
     """
     with db.read() as tx:
-        if nodes is None:
-            return trees.dirty_children(tx, but=but, without=without(tx))
-        found: dict[int, tuple[int, tuple[int, ...]]] = {}
-        # What is above a dirty node is dirty, so nothing dirty lies beneath a clean one.
-        frontier = nodes_without(tx, nodes, without(tx))
-        while frontier:
-            dirty = trees.dirty_among(tx, frontier)
-            found |= dirty
-            frontier = {child for _, children in dirty.values() for child in children} - found.keys()
-    ordered = sorted(found, key=lambda node: (found[node][0], node))
-    return {node: found[node][1] for node in ordered}
-
-
-def _still_dirty(
-    db: Database, nodes: Collection[int] | None, without: Callable[[Tx], Collection[str]]
-) -> int:
-    with db.read() as tx:
-        if nodes is None:
-            return trees.dirty_count(tx, without=without(tx))
-        return len(trees.dirty_among(tx, nodes))
-
-
-def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[SummaryJob], list[Node]]:
-    """Return the requests of nodes whose children are clean, and the nodes that need no summary."""
-    found = trees.nodes_with_ids(tx, wanted)
-    nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
-    dirty = trees.dirty_among(tx, [child for node in nodes for child in node.children])
-    ready = [node for node in nodes if dirty.keys().isdisjoint(node.children)]
-    work = {one.node: one for one in describe(tx, ready, _Inputs(tx, ready))}
-    jobs = [SummaryJob(node, work[node.id]) for node in ready if node.id in work]
-    return jobs, [node for node in ready if node.id not in work]
-
-
-def _unmoved(tx: Tx, made: Sequence[SummaryJob]) -> list[SummaryJob]:
-    """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
-    now = trees.nodes_with_ids(tx, [one.node.id for one in made])
-    same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
-    inputs = inputs_of(tx, [one.node for one in same])
-    same = [one for one in same if inputs[one.node.id] == one.work.request.inputs]
-    clean = trees.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
-    return [one for one in same if one.node.id in clean]
+        snapshot, stored = load(tx), artifacts.count(tx)
+        asked = len(reachable(tx, snapshot, indexes(tx))) if stored > WRITE_NODES else 0
+        if stored <= 2 * asked + WRITE_NODES:
+            return
+    with db.write() as tx:
+        sweep(tx, load, indexes(tx))

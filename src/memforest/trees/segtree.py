@@ -8,15 +8,14 @@ relevance. Source: SegTreeMem (arXiv 2606.04555) §4.3, Algorithm 2.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.nodes import Node
+from memforest.records import SummaryRequest
 from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.context_scores import (
     Base,
@@ -38,67 +37,34 @@ from memforest.search.filters import (
     turn_places,
 )
 from memforest.search.flow import bounded, decay_sum, propagate, relevance_shares
-from memforest.search.forest import INNER, Forest, once_per_forest
+from memforest.search.forest import INNER, TURNS, Digests, Forest, as_keys, mixed, once_per_forest
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
-from memforest.store import indexes, meta, trees
+from memforest.store import artifacts, meta
+from memforest.store.artifacts import Artifact
 from memforest.store.connections import Tx
-from memforest.store.indexes import Kind
-from memforest.store.trees import SqliteArena
-from memforest.trees import segtree_rows
-from memforest.trees.index import Host, Index, IndexProblem, leaf_counts, leaf_of_turn
-from memforest.trees.node import Contract, walk
+from memforest.times import from_ms
+from memforest.trees.index import Host, Index, leaf_of_turn
+from memforest.trees.kernel import Growth, problems
 from memforest.trees.refresh import NodeWork
-from memforest.trees.segtree_grow import KIND, OWNER, SegTree, shape_of
-from memforest.trees.segtree_place import LABEL, TAU, SegTreePlacing, advance, request_of
-from memforest.trees.segtree_rows import SegTreeSettings, least_likeness
-
-
-def _of_exchanges(tx: Tx) -> Iterator[str]:
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor < indexes.feed_position(tx):
-        return  # turns have come or gone, and it has not been told yet
-    yield from _named(segtree_rows.stale(tx), "exchange(s) are of turns that are not stored as they say")
-    yield from _named(segtree_rows.overlapping(tx), "exchange(s) hold turns of the one in front of them")
-    yield from _named(segtree_rows.uncovered(tx), "turn(s) are in no exchange", "row")
-    yield from _named(segtree_rows.unplaced(tx), "exchange(s) are said to be in the tree and have no leaf")
-
-
-def _named(found: Collection[int], what: str, number: str = "exchange") -> Iterator[str]:
-    if found:
-        yield f"{len(found)} {what}; the first of them is {number} {min(found)}"
-
-
-def _of_leaves(tx: Tx, settings: SegTreeSettings) -> Iterator[str]:
-    head = trees.find_head(tx, OWNER, KIND, 0)
-    if head is None:
-        return
-    arena = SqliteArena(tx)
-    try:
-        nodes = list(walk(arena, head))
-        wrong = []
-        for node in nodes:
-            kids = arena.get_many(node.children)
-            hull = [(min(kid.start_ms for kid in kids), max(kid.end_ms for kid in kids))] if kids else []
-            first = [kid.key for kid in kids[:1]]
-            if node.level and ([node.key], [(node.start_ms, node.end_ms)], node.window) != (
-                first,
-                hull,
-                None,
-            ):
-                wrong.append(node.id)
-    except (KeyError, ValueError):
-        return  # the tree is broken, and that is said
-    if head.root is not None and arena.get(head.root).level != head.height:
-        yield f"the tree's head has height {head.height}, which is not its root's level"
-    yield from _named(wrong, "node(s) have another key or interval than their children, or a window", "node")
-    stored = [(node.item, node.item_last or node.item) for node in nodes if not node.level]
-    for at, (leaf, wanted) in enumerate(zip_longest(stored, segtree_rows.leaf_order(tx)), 1):
-        if leaf != wanted:
-            yield f"leaf {at} stands for turns {leaf}, and the exchanges have {wanted} there"
-            return
-    sums = SegTree(tx, settings).wrong_sums()
-    yield from _named(sums, "node(s) have another sum than their leaves", "node")
+from memforest.trees.segtree_grow import (
+    KIND,
+    MOST_TURNS,
+    OWNER,
+    Fold,
+    Kept,
+    Kid,
+    SegmentNode,
+    SegTreeSettings,
+    Vector,
+    exchanges_of,
+    folded,
+    forest_of_fold,
+    least_likeness,
+    nearest,
+    needed,
+)
+from memforest.trees.texts import hashed, inner_digest
 
 
 def order_of_turns(forest: Forest, places: Ints, leaf_of: Ints, own: Scores) -> Ints:
@@ -190,49 +156,46 @@ class Heard:
     warnings: tuple[str, ...] = ()
 
 
-def hear(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings) -> Heard:
+def hear(tx: Tx, snapshot: Snapshot, request: Search, index: SegTreeIndex) -> Heard:
     """Return how relevant the nodes and turns of a memory that is not empty are; of the settings, `scorer` counts."""
-    base = read_base(tx, snapshot, request)
+    base, settings = read_base(tx, snapshot, request), index.settings
     legs = fused(snapshot, request, base)
     if settings.scorer == "cosine" and request.vector is not None and snapshot.dimension > 0:
-        trees = embedded_forest(tx, snapshot, OWNER)
+        trees = embedded_forest(tx, snapshot, index)
         relevance = cosine_relevance(trees, request.vector, base.turn, base.fact)
-        turns, vectors = segtree_rows.text_vectors(tx) if settings.leaf_vector == "text" else ((), ())
-        if len(turns):
-            # A leaf that was held as a whole is compared by the vector of its text, and not by those of its turns.
-            forest = trees.forest
-            leaves = np.setdiff1d(np.flatnonzero(forest.kind != INNER), forest.torn)
-            wanted = snapshot.turns.ids[forest.item[leaves]]
-            places = np.searchsorted(turns, wanted)
-            places[places == len(turns)] = 0
-            here = turns[places] == wanted
-            relevance[leaves[here]] = np.maximum(vectors[places[here]] @ request.vector, 0.0)
+        leaves = (
+            trees.forest.summarised
+        )  # compared by the vectors of their texts, and not by those of their turns
+        if len(leaves):
+            own = trees.cosines_at(leaves, request.vector)
+            relevance[leaves[own != 0]] = np.maximum(own[own != 0], 0.0)
         return Heard(base, legs, "cosine", relevance, np.maximum(base.turn, 0.0))
     warnings: tuple[str, ...] = ()
     if settings.scorer == "cosine":
         warnings = ("scorer='cosine' needs vectors, and there are none; ranked by words",)
-    relevance = fused_relevance(forest_of(tx, snapshot, OWNER), legs.total)
+    relevance = fused_relevance(forest_of(tx, snapshot, index), legs.total)
     return Heard(base, legs, "fused", relevance, np.maximum(legs.total, 0.0), warnings)
 
 
-def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings, heard: Heard) -> IndexResult:
+def rank(tx: Tx, snapshot: Snapshot, request: Search, index: SegTreeIndex, heard: Heard) -> IndexResult:
     """Return every candidate turn and node by what was heard of a question, best first.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory, which is not empty.
         request: the question.
-        settings: all that are read when a question is asked, but `scorer`.
+        index: whose tree is searched.
         heard: of the question, by `hear`.
     """
-    forest, policy = forest_of(tx, snapshot, OWNER), settings.propagate
+    settings, forest = index.settings, forest_of(tx, snapshot, index)
+    policy = settings.propagate
     # The shares of relevance are propagated and multiplied by the sum of all relevance again, so that scores of
     # different questions are alike; the order is that of the shares.
     shares, whole = relevance_shares(heard.node), float(np.maximum(heard.node, 0.0).sum())
     total = propagate(shares, forest.parent, policy, decay=ALPHA, horizon=HORIZON) * whole
     kept = shares * whole * (1.0 if policy == "none" else 1.0 / decay_sum(ALPHA, HORIZON))
     node = _Scores(total, {"relevance": kept, "propagated": total - kept})
-    counts = leaf_counts(forest)
+    counts = forest.counts
     leaves = int(counts.max()) if len(counts) else 0
     admitted = bounded(counts, leaves, share_of(settings, leaves))
     leaf_of = leaf_of_turn(forest)
@@ -249,7 +212,7 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
     speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
     if not settings.expand:
         speaks = np.full_like(speaks, -1)  # a leaf is what was said in it
-    waits = segtree_rows.count(tx, segtree_rows.WAITING)
+    waits = waiting(forest)
     late = (
         (f"{waits} exchange(s) wait for their place in the tree, and count by themselves",) if waits else ()
     )
@@ -262,6 +225,7 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
         notes={"filters": filter_notes(keep), "propagation": trace},
         nodes=() if settings.expand else _nodes(forest, node, admitted),
         warnings=(*heard.warnings, *late),
+        forest=forest,
     )
 
 
@@ -279,12 +243,11 @@ def _of_turns(leaf_of: Ints, node: _Scores, alone: Scores) -> _Scores:
 def _nodes(forest: Forest, node: _Scores, admitted: Flags) -> Iterator[NodeHit]:
     """Yield the inner nodes that may be evidence, best first; of equal ones the earlier, then the lower."""
     rows = forest.inner[admitted[forest.inner] & (node.total[forest.inner] > 0)]
-    places = np.searchsorted(forest.inner, rows)
     ties = np.empty(len(rows), dtype=np.int64)
-    ties[np.lexsort((forest.level[rows], forest.stored.span_lo[places]))] = np.arange(len(rows))
+    ties[np.lexsort((forest.level[rows], forest.first[rows]))] = np.arange(len(rows))
     for at in best_first(node.total[rows], ties, np.ones(len(rows), dtype=np.bool_)):
         row = int(rows[at])
-        yield NodeHit(int(forest.ids[row]), float(node.total[row]), node.at(row))
+        yield NodeHit(row, float(node.total[row]), node.at(row))
 
 
 def _expanded(forest: Forest, leaf_of: Ints, stretch: Scores, turn: _Scores, alone: Scores) -> _Scores:
@@ -292,7 +255,7 @@ def _expanded(forest: Forest, leaf_of: Ints, stretch: Scores, turn: _Scores, alo
 
     Of a leaf as a whole only the best turn is relevant: what was said beside it would come with it each time.
     """
-    best = np.zeros(len(forest.ids))
+    best = np.zeros(len(forest))
     best[forest.inner] = stretch[forest.inner]
     for level in np.unique(forest.level)[::-1][1:]:
         at = np.flatnonzero((forest.level == level) & (forest.parent >= 0))
@@ -305,101 +268,297 @@ def _expanded(forest: Forest, leaf_of: Ints, stretch: Scores, turn: _Scores, alo
     return _Scores(total, parts)
 
 
+LABEL = "of all sessions"
+"""Name of the scope of the only tree."""
+
+_Step = tuple[bytes, Vector, list[tuple[bytes, int, Vector | None]], float]
+"""The digest of a place, the leaf's vector, what it may join (digest, level, and the vector if it is a leaf), and how like
+that it must be."""
+
+
+def waiting(forest: Forest) -> int:
+    """Return how many exchanges have no place in the tree yet."""
+    return int(len(forest.kept.exchanges.first) - forest.kept.fold.count)
+
+
+@dataclass(slots=True, eq=False)
+class ByText:
+    """Places leaves by what nodes say: reads where they went before, and notes what the first that is not known needs.
+
+    Args:
+        index: whose tree.
+        leaves: digests of the exchanges as leaves, shape (n, 2).
+        times: start and end of each, UTC ms.
+        placed: where leaves went, by the digest of tree and leaf.
+    """
+
+    index: SegTreeIndex
+    leaves: Digests
+    times: tuple[Ints, Ints]
+    placed: Mapping[bytes, str]
+    next: tuple[bytes, int, list[tuple[bytes, int, Vector | None]]] | None = None
+    """Of the first leaf without a place: the digest of its place, its number, and what it may join, as `_Step` has it."""
+    asked: set[bytes] = field(default_factory=set)
+    """The digests of all places that were looked up."""
+    _known: dict[int, tuple[Digests, int, int]] = field(default_factory=dict)
+    _alive: list[SegmentNode] = field(default_factory=list)
+
+    def __call__(self, fold: Fold, leaf: int) -> int | Literal[False] | None:
+        """Return the level that a leaf joins; False if nobody has placed it yet."""
+        frontier = {id(node): self._digest(node, fresh=True)[0] for node in fold.ends}
+        whole = frontier[id(fold.ends[-1])] if fold.ends else np.zeros((1, 2), dtype=np.uint64)
+        key = as_keys(mixed_pair(whole, self.leaves[leaf : leaf + 1]))[0]
+        self.asked.add(key)
+        told = self.placed.get(key)
+        if told is None:
+            open_ = fold.choices()
+            own = {id(node): fold.vector(node) for node, _ in open_ if isinstance(node, int)}
+            keyed = [(as_keys(frontier[id(node)])[0], level, own.get(id(node))) for node, level in open_]
+            self.next = key, leaf, keyed
+            return False
+        return None if told == "root" else int(told)
+
+    def _digest(self, node: Kid, *, fresh: bool = False) -> tuple[Digests, int, int]:
+        """Return digest, start and end of a node; of the frontier anew, as it grows."""
+        if isinstance(node, int):
+            return self.leaves[node : node + 1], int(self.times[0][node]), int(self.times[1][node])
+        if fresh or id(node) not in self._known:
+            last = node.kids[-1]
+            kids = [*(self._digest(kid) for kid in node.kids[:-1]), self._digest(last, fresh=fresh)]
+            start, end = min(kid[1] for kid in kids), max(kid[2] for kid in kids)
+            made = inner_digest(
+                np.concatenate([kid[0] for kid in kids]), self.index.asked_hash, node.level, start, end
+            )
+            self._known[id(node)] = made, start, end
+            self._alive.append(node)  # so that its id is nobody else's
+        return self._known[id(node)]
+
+
+def mixed_pair(one: Digests, other: Digests) -> Digests:
+    """Return digests of pairs."""
+    return np.stack([mixed(one[:, lane] ^ np.uint64(lane + 1), other[:, lane]) for lane in range(2)], axis=1)
+
+
 class SegTreeIndex(Index):
     """One segment tree of everything that was said, by exchanges in their order."""
 
     name = OWNER
-    follows = frozenset[Kind]({"turn"})
-    deferred = True
-    make_tables = staticmethod(segtree_rows.make_tables)
+    roots_differ = False
     Settings = SegTreeSettings
-    contracts: Mapping[str, Contract] = MappingProxyType({KIND: Contract("partition", unary=False)})
-    carried: Mapping[str, str] | None = MappingProxyType(
-        {
-            "ix_segtree_exchange.session": "session",
-            "ix_segtree_exchange.turn": "turn",
-            "ix_segtree_exchange.turn_last": "turn",
-        }
-    )
 
-    def placing(self, tx: Tx) -> SegTreePlacing:
-        """Begin to take exchanges out inside a write transaction."""
-        return SegTreePlacing(tx, self.settings)
+    @property
+    def asked_hash(self) -> tuple[int, int]:
+        """How the nodes of the tree are asked for; see `memforest.trees.texts.inner_digest`."""
+        return hashed(self.name, *self.asked(), KIND, LABEL)
 
-    async def advance(self, host: Host, until: int) -> None:
-        """Place what the feed has noted; see `memforest.trees.segtree_place`."""
-        await advance(host, self.settings, until)
+    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
+        """Return the tree of a snapshot."""
+        return self._grown(tx, snapshot, old, self._by_text(tx, snapshot))
 
-    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return the summary requests of nodes."""
-        return [request_of(node, inputs[node.id], self.settings) for node in nodes]
+    def _grown(self, tx: Tx, snapshot: Snapshot, old: Forest | None, by_text: ByText | None) -> Forest:
+        model = meta.get(tx, "embedder")
+        tau = self.settings.tau
+        if tau is None:
+            tau = (
+                0.0
+                if model is None
+                else least_likeness(model, self.settings.placer, self.settings.leaf_vector)
+            )
+        texts = self._text_vectors(tx, snapshot) if self.settings.leaf_vector == "text" else None
+        kept = folded(snapshot, self.settings, None if by_text else old, tau, by_text, texts)
+        return forest_of_fold(snapshot, kept, leaves_told=self.settings.leaf_vector == "text")
 
-    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
+    def _leaves(self, tx: Tx, snapshot: Snapshot) -> tuple[Forest, Digests]:
+        """Return the exchanges as leaves without anything above them, and their digests."""
+        found = exchanges_of(snapshot, self.settings, None)
+        growth = Growth(OWNER, snapshot, [KIND], [0])
+        growth.runs(np.zeros(len(found.first), dtype=np.int64), TURNS, found.first, found.end)
+        forest = growth.forest()
+        return forest, Index.digests(self, tx, snapshot, forest)
+
+    def _text_vectors(self, tx: Tx, snapshot: Snapshot) -> NDArray[np.float32] | None:
+        """Return the vectors of the texts of exchanges, in their order; None as long as one is missing."""
+        _, digests = self._leaves(tx, snapshot)
+        found = artifacts.vectors(tx, set(keys := as_keys(digests)))
+        return np.array([found[key] for key in keys]) if keys and len(found) == len(set(keys)) else None
+
+    def _by_text(self, tx: Tx, snapshot: Snapshot) -> ByText | None:
+        """Return what places leaves by what nodes say, if that is set and the memory has vectors."""
+        if not self.settings.reads_texts or not snapshot.dimension or not len(snapshot.turns.ids):
+            return None
+        forest, digests = self._leaves(tx, snapshot)
+        return ByText(self, digests, (forest.start_ms, forest.end_ms), artifacts.placements(tx))
+
+    def asks_for(self, tx: Tx, snapshot: Snapshot) -> set[bytes]:
+        """Return the digests of summaries, and of where leaves were placed."""
+        found = super().asks_for(tx, snapshot)
+        if self.settings.leaf_vector == "text" and len(snapshot.turns.ids):
+            found |= set(as_keys(self._leaves(tx, snapshot)[1]))
+        by_text = self._by_text(tx, snapshot)
+        if by_text is not None:
+            self._grown(tx, snapshot, None, by_text)
+            found |= by_text.asked
+        return found
+
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Have made what the tree is grown by: vectors of leaves' texts, and where leaves go by what nodes say, one by one."""
+        late: list[str] = []
+        if self.settings.leaf_vector == "text":
+            late += await host.ensure_fresh(self, lambda tx, snapshot, forest: forest.summarised.tolist())
+        while self.settings.reads_texts and not late:
+            step = await host.read(self._look)
+            if step is None:
+                break
+            key, vector, open_, least = step
+            late += await host.ensure_fresh(self)
+            wanted = {one for one, _, own in open_ if own is None}
+            told = await host.read(partial(self._vectors, wanted=wanted))
+            if len(told) < len(wanted):
+                return late or ["what a stretch says could not be made, and leaves wait for their place"]
+            compared = [told[one].astype(np.float64) if own is None else own for one, _, own in open_]
+            best = nearest(vector, compared, least)
+            level = "root" if best is None else str(open_[best][1])
+            await host.write(partial(artifacts.put, step="place", made=[Artifact(key, OWNER, level)]))
+        return late
+
+    def _vectors(
+        self, tx: Tx, snapshot: Snapshot, wanted: Collection[bytes]
+    ) -> dict[bytes, NDArray[np.float32]]:
+        """Return the vectors of what nodes say, by digest; of one that keeps its children's texts it is the mean of theirs."""
+        found = artifacts.vectors(tx, wanted)
+        if len(found) < len(wanted):
+            trees = embedded_forest(tx, snapshot, self)
+            keys = as_keys(trees.digests)
+            rows = np.array(
+                [at for at, key in enumerate(keys) if key in wanted and key not in found], dtype=np.int64
+            )
+            found |= {
+                keys[at]: one for at, one in zip(rows.tolist(), trees.vectors[rows], strict=True) if one.any()
+            }
+        return found
+
+    def _look(self, tx: Tx, snapshot: Snapshot) -> _Step | None:
+        """Return the first leaf without a place, and what it may join; None if there is none."""
+        by_text = self._by_text(tx, snapshot)
+        if by_text is None:
+            return None
+        fold = self._grown(tx, snapshot, None, by_text).kept.fold
+        if by_text.next is None:
+            return None
+        key, leaf, open_ = by_text.next
+        vector, tau = fold.vector(leaf), fold.settings.tau
+        if vector is None:
+            return None
+        if tau is None:
+            tau = least_likeness(meta.get(tx, "embedder") or "", "cosine", self.settings.leaf_vector)
+        return key, vector, open_, needed(tau, fold.height, self.settings.fall)
+
+    def asked(self) -> tuple[object, ...]:
+        """Return whether every node's text is made anew."""
+        return (self.settings.summarise,)
+
+    @property
+    def grows_by_artifacts(self) -> bool:
+        """Whether leaves are placed by what was made of them."""
+        return bool(self.settings.reads_texts or self.settings.leaf_vector == "text")
+
+    def names(self, snapshot: Snapshot, forest: Forest) -> list[str]:
         """Return what the tree is of."""
-        return dict.fromkeys(trees, LABEL)
+        return [LABEL] * len(forest.tree_kind)
 
-    def check(self, tx: Tx) -> list[IndexProblem]:
-        """Return what is wrong with the tree, the exchanges, and the sums that leaves are compared with."""
-        found = super().check(tx)
-        placed = [IndexProblem("placement", message) for message in _of_exchanges(tx)]
-        if found or placed:
-            return found + placed
-        return [IndexProblem("tree", message) for message in _of_leaves(tx, self.settings)]
+    def requests(
+        self,
+        tx: Tx,
+        snapshot: Snapshot,
+        forest: Forest,
+        rows: Sequence[int],
+        inputs: Mapping[int, tuple[str, ...]],
+        texts: Mapping[int, str],
+        *,
+        remote: bool,
+    ) -> list[NodeWork]:
+        """Return the summary requests of stretches, made of the texts below them, in order; a leaf keeps its own text."""
+        compared = "cosine" in (self.settings.scorer, self.settings.placer)
+        made = []
+        for row in rows:
+            leaf = forest.level[row] == 0
+            request = SummaryRequest(
+                kind=KIND,
+                label=LABEL,
+                start=from_ms(int(forest.start_ms[row])),
+                end=from_ms(int(forest.end_ms[row])),
+                inputs=inputs[row],
+                level=int(forest.level[row]),
+                summarise=self.settings.summarise,
+            )
+            # A summary that is compared with nothing needs no vector.
+            made.append(NodeWork(row, request, vector=bool(leaf or compared), kept=bool(leaf)))
+        return made
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every candidate turn and node, best first."""
         if not len(snapshot.turns.ids):
             return IndexResult(())
-        return rank(tx, snapshot, request, self.settings, hear(tx, snapshot, request, self.settings))
+        return rank(tx, snapshot, request, self, hear(tx, snapshot, request, self))
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Have the summaries made that the ranking reads or shows."""
+        late = list(await self.ready(host)) if self.grows_by_artifacts else []
         prepared = await super().prepare(host, request)
         if not self.settings.expand:
-            prepared = replace(prepared, request=replace(request, leaf_turns=segtree_rows.MOST_TURNS))
+            prepared = replace(prepared, request=replace(request, leaf_turns=MOST_TURNS))
         shown = self.settings.admissible != "leaves" and not self.settings.expand
         if shown or self.settings.scorer == "cosine":
-            late = await host.ensure_fresh(self._shown)
-            prepared = replace(prepared, warnings=(*late, *prepared.warnings))
-        return prepared
+            late += await host.ensure_fresh(self, self._shown)
+        return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
 
-    def _shown(self, tx: Tx) -> Collection[int]:
-        """Return the nodes that are out of date and whose summaries the ranking reads, or may show."""
-        dirty = trees.dirty_children(tx, owner=OWNER)
+    def _shown(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Collection[int]:
+        """Return the nodes whose summaries the ranking reads, or may show."""
         if self.settings.scorer == "cosine":
-            return dirty
-        found = trees.nodes_with_ids(tx, dirty)
-        head = trees.find_head(tx, OWNER, KIND, 0)
-        leaves = 0 if head is None else head.count
-        most = share_of(self.settings, leaves) * leaves
-        return [node.id for node in found.values() if node.count <= most]
+            return list(forest.told.tolist())
+        leaves = int(forest.counts.max(initial=0))
+        return list(
+            forest.told[forest.counts[forest.told] <= share_of(self.settings, leaves) * leaves].tolist()
+        )
 
-    def stats(self, tx: Tx) -> dict[str, Any]:
+    def check(self, forest: Forest) -> list[str]:
+        """Return what is wrong with the tree."""
+        return problems(forest, contained=True)
+
+    def stats(self, tx: Tx, snapshot: Snapshot) -> dict[str, Any]:
         """Return the shape of the tree as the paper's Table 5 has it, exchanges that wait, and who has placed the others."""
+        forest = forest_of(tx, snapshot, self)
+        kept: Kept = forest.kept
         return {
-            **shape_of(tx),
-            "waiting": segtree_rows.count(tx, segtree_rows.WAITING),
-            "placed_by": segtree_rows.makers(tx),
+            **shape_of(forest),
+            "waiting": waiting(forest),
+            "placed_by": {kept.placer: kept.fold.count} if kept.fold.count else {},
         }
 
-    def outdated(self, tx: Tx) -> str | None:
-        """Return that leaves were placed with another threshold than is measured for the embedder now, if they were."""
-        begun, model = meta.get(tx, TAU), meta.get(tx, "embedder")
-        if begun is None or model is None or self.settings.tau is not None or self.settings.reads_texts:
-            return None
-        now = least_likeness(model, "centroid", self.settings.leaf_vector)
-        return None if float(begun) == now else f"its leaves were placed with tau {begun}, which is {now} now"
-
     def notes(self, tx: Tx) -> list[str]:
-        """Return why exchanges wait."""
-        found = []
-        if waits := segtree_rows.count(tx, segtree_rows.WAITING):
-            found.append(
-                f"{waits} exchange(s) wait for their place in the tree of 'segtree'; resume() places them"
-            )
-        if segtree_rows.makers(tx).get("runs"):
-            found.append(
+        """Return why a tree is not one of likeness."""
+        if meta.get(tx, "embedder") is None:
+            return [
                 "the tree of 'segtree' is of fixed runs, as this memory has no embedder; rebuild(embedder=True) makes "
                 "one by likeness"
-            )
-        return found
+            ]
+        return []
+
+
+def shape_of(forest: Forest) -> dict[str, Any]:
+    """Return the counts of a tree: nodes, leaves, height, depth of the leaves (maximum, mean, deviation) and branching."""
+    depth = np.zeros(len(forest), dtype=np.int64)
+    for level in np.unique(forest.level)[::-1].tolist():
+        rows = np.flatnonzero((forest.level == level) & (forest.parent >= 0))
+        depth[rows] = depth[forest.parent[rows]] + 1
+    depths = depth[forest.kind != INNER]
+    leaves, inner = len(depths), len(forest.inner)
+    return {
+        "nodes": len(forest),
+        "leaves": leaves,
+        "height": int(forest.level.max(initial=0)),
+        "depth_max": int(depths.max(initial=0)),
+        "depth_mean": round(float(depths.mean()), 3) if leaves else 0.0,
+        "depth_std": round(float(depths.std()), 3) if leaves else 0.0,
+        "branching": round((inner + leaves - 1) / inner, 3) if inner else 0.0,
+    }

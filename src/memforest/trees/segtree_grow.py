@@ -1,45 +1,230 @@
-"""The tree of the segtree index inside one write transaction: leaves come to its right end, and what changed leaves it.
+"""The tree of the segtree index: exchanges of turns, and the segment tree that they grow, one after the other.
 
-A node is compared with a new leaf by the exact sum of the vectors of the leaves below it
-(`memforest.trees.segtree_rows.leaf_vectors` says why it is exact). So a tree that is cut back and grown again is the tree
-that it would have been, to the last bit. The sums stand in a node's own state (`memforest.trees.segment.own_state`): of
-nodes of the frontier exactly, in float64; of others as a unit vector of half precision, by which neighbours are compared
-when the node above them is cut.
+An exchange is a short run of turns of one session: something said and what was said to it. Which turns are an exchange is a
+named rule, as systems that are published under one word cut differently; no rule looks at texts or times, reorders turns, or
+joins turns of two sessions. The order of exchanges is the time of an exchange (the latest until then in its session), then
+session and position.
+
+The tree is a fold over them: each leaf joins the node of the *frontier* (the nodes that end with the last leaf, one on each
+level) that it is most like, or begins a new root. So it follows from the exchanges and their vectors, and from nothing else. A
+node is compared by the sum of the vectors of the leaves below it, of numbers of half precision in float64, which is exact. A
+fold that was made before goes on where new exchanges begin; states from time to time let it go back to an earlier one.
+
+With the placer "cosine" a leaf is placed by the vectors of what nodes say, as in the paper (its compatibility model i). Where
+it went is an artifact, known by the digest of the tree so far and of the leaf: `memforest.trees.segtree` has those made that are
+missing, and what has none yet is not in the tree.
+
+Sources of the constants: SegTreeMem (arXiv 2606.04555) §4 and §5.3; where the paper says nothing, the setting's text says where
+its default comes from. How like a node a leaf must be to join it is measured per embedder by
+`scripts/calibrate_segments.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.nodes import Node, TreeHead
-from memforest.store import trees
-from memforest.store.connections import Tx
-from memforest.store.derived import NUMBER, unpack_ids
-from memforest.store.indexes import inner_rows
-from memforest.store.trees import SqliteArena
-from memforest.trees import segtree_rows
-from memforest.trees.index import Placed
-from memforest.trees.segment import (
-    Grown,
-    NewLeaf,
-    beside,
-    choices,
-    cut,
-    cut_at,
-    frontier,
-    insert,
-    own_state,
-    remove,
-    truncate,
-    with_own_state,
-)
-from memforest.trees.segtree_rows import ExchangeRow, SegTreeSettings
+from memforest.errors import ConfigError, InputError
+from memforest.search.filters import turn_places
+from memforest.search.forest import NOTHING, TURNS, Forest, Ints, marks_of, mixed
+from memforest.search.snapshot import Snapshot, ranges, rows_of
+from memforest.settings import Bound, Settings, Whole
+from memforest.store.derived import NUMBER
+from memforest.trees.index import measured
+from memforest.trees.kernel import Growth
+
+OWNER = "segtree"
+"""Name of the index."""
+
+KIND = "conversation"
+"""Kind of its only tree."""
+
+RUN = 5
+"""Children of a node without vectors, where leaves are placed by their number alone: the branching that the paper has with
+cosines (Table 5)."""
 
 Vector = NDArray[np.float64]
+
+Share: TypeAlias = Annotated[float, Bound(gt=0, le=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class SegTreeSettings(Settings):
+    """How the segtree index grows its tree and reads it."""
+
+    KEPT: ClassVar[tuple[str, ...]] = (
+        "leaves",
+        "opener",
+        "leaf_vector",
+        "placer",
+        "tau",
+        "fall",
+        "backing",
+        "height_max",
+        "fan_out_max",
+    )
+
+    leaves: Literal["adjacent", "pairs", "turns"] = "adjacent"
+    """What a leaf is. ``"adjacent"``: a turn of whoever spoke first in the memory (or of `opener`) and that of somebody
+    else right behind it, which has the leaf counts of the paper; ``"pairs"``: every two turns; ``"turns"``: each by itself. Turns that
+    belong to no pair join the leaf before them in their session, so that none is left out."""
+    opener: str = ""
+    """With whose turns ``"adjacent"`` begins a leaf; when empty, who speaks first in the memory."""
+    leaf_vector: Literal["mean", "text"] = "mean"
+    """What a leaf is compared by: the mean of its turns' vectors, or the vector of its text, as in the paper, which
+    embeds everything that is said once more."""
+    placer: Literal["centroid", "cosine"] = "centroid"
+    """What decides where a leaf goes. ``"centroid"``: its likeness with the mean of the leaves below a node;
+    ``"cosine"``: with the vector of what the node says, as in the paper, which has it made before."""
+    tau: Annotated[float, Bound(ge=-1, le=1)] | None = None
+    """How like a node a leaf must be to join it, -1 to 1; None is what was measured for the embedder
+    (`scripts/calibrate_segments.py`). The paper does not give one."""
+    fall: Share = 0.8
+    """What is left of `tau` with each level that the tree is higher than one, above 0 and at most 1. 1 is the paper's
+    constant threshold. On generated talk with known turns of topic .7 to .9 are alike; trees of LoCoMo's development half
+    are higher than they need be at .9."""
+    backing: Annotated[float, Bound(ge=0)] = 4.0
+    """Leaves like the whole conversation that ``"centroid"`` adds to what each node is compared by, so that a large node
+    does not win by its size; 0 for the plain mean. On generated talk turns of topic are found best with 4 to 8."""
+    height_max: Whole = 12
+    """Height from which on a leaf that is like no node joins the node of this level, in the place of a new root; 0 for no
+    bound. Full nodes are cut at any level, so that a tree gets higher by a few more, as the logarithm of its leaves."""
+    fan_out_max: Whole = 64
+    """Children of a node above which it is cut where its neighbouring children are least alike; 0 for no bound, else at
+    least 8."""
+    summarise: Literal["kept", "every"] = "kept"
+    """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
+    node's is made, as in the paper's Algorithm 1."""
+    scorer: Literal["fused", "cosine"] = "fused"
+    """How relevant a node is to a question. ``"fused"``: by words, turns and facts, an inner node by the mean of the
+    leaves below it; ``"cosine"``: by the vector of what it says, as in the paper, which found far less of the evidence."""
+    propagate: Literal["top-down", "bottom-up", "none"] = "top-down"
+    """Where relevance goes along the edges of the tree: from nodes to their children, to their parents, or nowhere."""
+    admissible: Literal["bounded", "all", "leaves"] = "bounded"
+    """Which nodes can be evidence. ``"bounded"``: none with more than `share_max` of all leaves."""
+    share_max: Share = 0.05
+    """Share of all leaves that a node may have, above 0 and at most 1."""
+    expand: bool = True
+    """Hand back the turns below a node in its place, those of its best leaf first. Otherwise what a node says is the
+    evidence, `top_k` counts nodes, and a leaf is all that was said in it: at equal context less of the answers was said so,
+    and its summary has to be made before a question is answered."""
+
+    def _check(self) -> None:
+        """Refuse a fan-out in which no node could be cut."""
+        if 0 < self.fan_out_max < 8:
+            raise ConfigError(
+                f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no bound: both parts of a node that is "
+                "cut keep at least a quarter of its children"
+            )
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether placing reads what nodes say."""
+        return self.placer != "centroid"
+
+
+def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
+    """Return the likeness from which on a leaf joins a node, -1 to 1.
+
+    Args:
+        model_id: of the embedder.
+        placer: ``"centroid"`` or ``"cosine"``.
+        leaf_vector: ``"mean"`` or ``"text"``.
+    """
+    name = f"{placer}_{leaf_vector}"
+    table = measured("segment_thresholds.json")
+    return float(
+        table[model_id][name] if model_id in table else median(float(one[name]) for one in table.values())
+    )
+
+
+LeafRule = Literal["adjacent", "pairs", "turns"]
+"""How turns are cut where each is to be in an exchange, as in the leaves of a tree; of a session A B A B B A:
+
+- ``"adjacent"``: a turn of the opener and the turn of somebody else right behind it, of which SegTreeMem (arXiv 2606.04555,
+  Table 5) has the leaf counts; other turns join the exchange before them, those at the session's start the one behind
+  (AB ABBA).
+- ``"pairs"``: every two turns, whoever speaks; an odd last one joins the pair before it (AB AB BA).
+- ``"turns"``: each turn by itself.
+"""
+
+LEAF_RULES: tuple[LeafRule, ...] = get_args(LeafRule)
+
+MOST_TURNS = 16
+"""Turns of one exchange at most: an hour's monologue is many leaves, and not one."""
+
+
+Exchange = tuple[int, int]
+"""A run of turns of one session: the positions of its first and its last turn, from 0."""
+
+
+def leaf_exchanges(
+    speakers: Sequence[str], rule: LeafRule = "adjacent", *, opener: str | None = None
+) -> tuple[Exchange, ...]:
+    """Return exchanges of a session that have every turn in exactly one of them, in order; at most `MOST_TURNS` in each.
+
+    With ``"adjacent"``, a session in which the opener is never answered is cut with its own first speaker as the opener,
+    and where nobody answers at all, into pairs; so are turns at its start that are too many for the first exchange. A turn
+    that the exchange before it has no room for begins one of its own.
+
+    Turns that are added to a session change no exchange but those of its last `MOST_TURNS` turns.
+
+    Example:
+        >>> leaf_exchanges(["Ann", "Bob", "Bob", "Ann", "Eve"], "adjacent")
+        ((0, 2), (3, 4))
+
+    Args:
+        speakers: of the session's turns, one each.
+        rule: see `LeafRule`.
+        opener: with whose turns ``"adjacent"`` begins an exchange; who speaks first when not given.
+
+    Raises:
+        InputError: if there is no such rule.
+    """
+    if rule not in LEAF_RULES:
+        raise InputError(f"there is no rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
+    if rule == "turns":
+        return tuple((at, at) for at in range(len(speakers)))
+    if rule == "pairs" or not speakers:
+        return tuple(_pairs_of_all(len(speakers)))
+    return tuple(_adjacent(speakers, speakers[0] if opener is None else opener))
+
+
+def _adjacent(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
+    """Yield each turn and its answer with the turns that follow them; what stands before the first joins it if there is room."""
+    begins = [at for at, who in enumerate(speakers[:-1]) if who == opener != speakers[at + 1]]
+    if not begins:
+        yield from _unanswered(speakers, opener)
+        return
+    if begins[0] + 2 <= MOST_TURNS:
+        begins[0] = 0
+    else:
+        yield from _unanswered(speakers[: begins[0]], opener)
+    for first, end in pairwise([*begins, len(speakers)]):
+        for at in range(first, end, MOST_TURNS):
+            yield at, min(at + MOST_TURNS, end) - 1
+
+
+def _unanswered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
+    """Yield the exchanges of turns among which the opener is never answered."""
+    if speakers[0] == opener or len(set(speakers)) == 1:
+        yield from _pairs_of_all(len(speakers))
+    else:
+        yield from _adjacent(speakers, speakers[0])
+
+
+def _pairs_of_all(turns: int) -> Iterator[Exchange]:
+    """Yield every two turns; the last has three where turns are odd, and one where there is one turn."""
+    for first in range(0, max(turns - 1, min(turns, 1)), 2):
+        yield first, turns - 1 if turns - first <= 3 else first + 1
+
 
 DECIMALS = 9
 """Of likenesses that are compared, as of scores everywhere: sums of one set of numbers in another order count as equal."""
@@ -115,412 +300,401 @@ def weakest(children: Sequence[Vector | None]) -> int:
     return min(likes, key=lambda at: (likes[at], at)) if len(likes) == len(places) else n // 2
 
 
-_SUM, _UNIT = b"s", b"u"
-"""What stands in front of a node's own state: of an exact sum, or of a unit vector of half precision."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchanges:
+    """The exchanges of a snapshot, in their order: turn rows [first, end) of each."""
+
+    first: Ints
+    end: Ints
+    by_session: dict[int, tuple[tuple[int, int, int, str | None], Ints]]
+    """What each session was cut from (its turns and the opener), and how."""
 
 
-class Sums:
-    """The sums of nodes inside one write transaction; `write` puts those of the frontier back."""
+def exchanges_of(snapshot: Snapshot, settings: SegTreeSettings, old: Exchanges | None) -> Exchanges:
+    """Cut all sessions of a snapshot into exchanges; sessions that are as they were are taken over from `old`."""
+    turns = snapshot.turns
+    starts = np.flatnonzero(turns.previous < 0)
+    ends = np.r_[starts[1:], len(turns.ids)] if len(starts) else starts
+    opener = _opener(snapshot, settings)
+    cut: dict[int, tuple[tuple[int, int, int, str | None], Ints]] = {}
+    first, end = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for start, stop in zip(starts.tolist(), ends.tolist(), strict=True):
+        session = int(turns.session[start])
+        key = (int(turns.ids[start]), int(turns.ids[stop - 1]), stop - start, opener)
+        had = None if old is None else old.by_session.get(session)
+        if had is None or had[0] != key:
+            speakers = [snapshot.speakers[code] for code in turns.speaker[start:stop].tolist()]
+            parts = leaf_exchanges(speakers, settings.leaves, opener=opener)
+            had = key, np.array(parts, dtype=np.int64).reshape(-1, 2)
+        cut[session] = had
+        first.append(start + had[1][:, 0])
+        end.append(start + had[1][:, 1] + 1)
+    begins, stops = np.concatenate(first), np.concatenate(end)
+    latest = turns.said_ms.copy()
+    back = 1 + np.flatnonzero((np.diff(latest) < 0) & (turns.previous[1:] >= 0))
+    for at in np.unique(np.searchsorted(starts, back, side="right") - 1).tolist():
+        latest[starts[at] : ends[at]] = np.maximum.accumulate(latest[starts[at] : ends[at]])
+    order = np.lexsort((begins, latest[begins])) if len(begins) else begins
+    return Exchanges(begins[order], stops[order], cut)
 
-    def __init__(self, tx: Tx, arena: SqliteArena, settings: SegTreeSettings) -> None:
-        self._tx, self._arena = tx, arena
-        self._of_text = settings.leaf_vector == "text"
-        self._cuts = settings.fan_out_max > 0
-        self._known: dict[int, Vector | None] = {}
-        """Of nodes of the frontier, as far as they were read or have changed; None where it is not known."""
 
-    def of(self, node: Node) -> Vector | None:
-        """Return the sum of the leaves below a node of the frontier; None where it is not known."""
-        if node.id not in self._known:
-            stored = own_state(node)
-            self._known[node.id] = np.frombuffer(stored[1:], dtype="<f8") if stored[:1] == _SUM else None
-        return self._known[node.id]
+def _opener(snapshot: Snapshot, settings: SegTreeSettings) -> str | None:
+    """Return the speaker whose turns begin exchanges: who is set, else who speaks first; None where no rule asks."""
+    if settings.leaves != "adjacent" or not len(snapshot.turns.ids):
+        return None
+    starts = np.flatnonzero(snapshot.turns.previous < 0)
+    first = starts[np.argmin(turn_places(snapshot)[starts])]
+    return settings.opener or snapshot.speakers[int(snapshot.turns.speaker[first])]
 
-    def has(self, node: Node) -> bool:
-        """Return whether the sum of a node was read or kept in this transaction."""
-        return node.id in self._known
 
-    def keep(self, node: Node, total: Vector | None) -> None:
-        """Keep the sum of a node of the frontier, or that it is not known."""
-        self._known[node.id] = total
+def leaf_vectors(
+    snapshot: Snapshot, found: Exchanges, old: Kept | None
+) -> tuple[Ints, NDArray[np.float32] | None]:
+    """Return the unit means of exchanges' turns, rounded to half precision, shape (n, d), and what each follows from.
 
-    def forget(self) -> None:
-        """Forget all sums that are not written."""
-        self._known.clear()
+    Those of exchanges that are as they were are taken over from `old`. There are none if a turn has no vector.
+    """
+    if not snapshot.dimension or not len(found.first):
+        return NOTHING, None
+    size, ids = found.end - found.first, snapshot.turns.ids.astype(np.uint64)
+    order = np.argsort(found.first, kind="stable")
+    keys = np.empty(len(order), dtype=np.int64)
+    keys[order] = np.add.reduceat(
+        mixed(ids, marks_of(snapshot.turns.vectors.rows)), found.first[order]
+    ).astype(np.int64)
+    made = np.zeros((len(keys), snapshot.dimension), dtype=np.float32)
+    lacking = np.ones(len(keys), dtype=np.bool_)
+    if old is not None and old.vectors is not None and old.vectors.shape[1] == snapshot.dimension:
+        had = rows_of(old.vector_keys, keys)
+        lacking = had < 0
+        made[~lacking] = old.vectors[had[~lacking]]
+    if lacking.any():
+        rows = snapshot.turns.vectors[ranges(found.first[lacking], found.end[lacking])]
+        if not rows.any(axis=1).all():
+            return NOTHING, None
+        sums = np.add.reduceat(rows, np.cumsum(size[lacking]) - size[lacking], axis=0, dtype=np.float64)
+        lengths = np.sqrt((sums * sums).sum(axis=1))
+        made[lacking] = (sums / np.where(lengths, lengths, 1.0)[:, None]).astype(NUMBER)
+    return keys, made
 
-    def close(self, node: Node, total: Vector | None) -> None:
-        """Store the unit vector of a node that has left the frontier, by which neighbours are compared."""
-        self._known.pop(node.id, None)
-        kept = b""
-        if total is not None and self._cuts:
-            length = float(np.sqrt((total * total).sum()))
-            kept = _UNIT + (total / length if length else total).astype(NUMBER).tobytes()
-        self._arena.put(with_own_state(node, kept))
 
-    def write(self, ends: Iterable[Node]) -> None:
-        """Write the sums of the inner nodes of the frontier that have changed."""
-        for node in ends:
-            kept = self.of(node)
-            state = b"" if kept is None else _SUM + kept.astype("<f8").tobytes()
-            if state != own_state(node):
-                self._arena.put(with_own_state(node, state))
+@dataclass(slots=True, eq=False)
+class SegmentNode:
+    """An inner node while the tree is folded. A child is a node, or the number of a leaf."""
 
-    def neighbours(self, kids: Sequence[Node]) -> list[Vector | None]:
-        """Return what neighbouring children are compared by; None where it is not known."""
-        leaves = self.leaf_vectors(kids)
-        found: list[Vector | None] = []
-        for kid in kids:
-            if not kid.level:
-                found.append(leaves.get(kid.id))
-            elif kid.id in self._known:
-                found.append(self._known[kid.id])
-            else:
-                kept = own_state(kid)
-                unit = np.frombuffer(kept[1:], dtype=NUMBER).astype(np.float64)
-                found.append(unit if kept[:1] == _UNIT else None)
-        return found
+    level: int
+    kids: list[SegmentNode | int]
+    count: int
+    total: Vector | None = None
+    """The sum of the vectors below, while the node is of the frontier."""
+    unit: NDArray[np.float32] | None = None
+    """Its direction afterwards, by which neighbours are compared."""
+    cut: int = 0
+    """How many leaves there were when the node was cut off, or made as a root above the parts of a cut one; else 0."""
 
-    def total(self, nodes: Sequence[Node]) -> Vector | None:
-        """Return the exact sum of all leaves below some nodes, read one by one; None if a vector is missing."""
-        leaves: list[Node] = []
-        stack = list(nodes)
-        while stack:
-            inner = [one for one in stack if one.level]
-            leaves += [one for one in stack if not one.level]
-            try:
-                stack = self._arena.get_many([child for one in inner for child in one.children])
-            except KeyError:  # a leaf has gone with its turn
-                return None
-            if stack and max(one.level for one in stack) >= max(one.level for one in inner):
-                return None  # no tree
-        found = self.leaf_vectors(leaves)
-        return None if len(found) < len(leaves) or not leaves else np.sum(list(found.values()), axis=0)
+    def copy(self) -> SegmentNode:
+        """Return a node that may be changed apart from this one."""
+        return SegmentNode(self.level, list(self.kids), self.count, self.total, self.unit, self.cut)
 
-    def leaf_vectors(self, nodes: Sequence[Node]) -> dict[int, Vector]:
-        """Return the vectors of leaves by the id of their node, those that there are."""
-        turns = {node.item or 0: node.id for node in nodes if not node.level}
-        exchanges = {one: turns[turn] for one, turn in segtree_rows.beginning_with(self._tx, turns).items()}
-        found = segtree_rows.leaf_vectors(self._tx, exchanges, of_text=self._of_text)
-        return {exchanges[one]: vector for one, vector in found.items()}
 
-    def of_exchanges(self, exchanges: Collection[int], gone: Mapping[int, Vector | None]) -> Vector | None:
-        """Return the sum of the vectors of exchanges; None if one of them is not known.
+Kid = SegmentNode | int
+Choose = Callable[["Fold", int], "int | Literal[False] | None"]
+"""Returns the level that a leaf joins, None for a new root, False if that is not known yet."""
+
+STATE_EVERY = 256
+"""Leaves between two states that a fold can go back to."""
+
+
+@dataclass(slots=True, eq=False)
+class Fold:
+    """The segment tree of the exchanges so far. It goes on in place, so one forest at a time may have it (`take`)."""
+
+    settings: SegTreeSettings
+    vectors: NDArray[np.float32] | None = None
+    ids: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """What each leaf is known by."""
+    count: int = 0
+    ends: list[Kid] = field(default_factory=list)
+    """The frontier: the last leaf first, the root last."""
+    states: list[tuple[int, list[Kid]]] = field(default_factory=list)
+    _free: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self) -> bool:
+        """Return whether the caller may go on with it; nobody else may from then on."""
+        return self._free.acquire(blocking=False)
+
+    @property
+    def height(self) -> int:
+        """The level of the root."""
+        return level_of(self.ends[-1]) if self.ends else 0
+
+    def go_back(self, count: int) -> None:
+        """Return to a state of at most so many leaves."""
+        while self.states and self.states[-1][0] > count:
+            self.states.pop()
+        if self.count <= count:
+            return
+        at, ends = self.states.pop() if self.states else (0, [])
+        self.count, self.ends = at, _copied(ends)
+        self.states.append((at, ends))
+
+    def grow(self, ids: Ints, vectors: NDArray[np.float32] | None, choose: Choose) -> None:
+        """Go on to all exchanges, or to the first whose place is not known.
 
         Args:
-            exchanges: each once.
-            gone: vectors of those whose turns are not stored any more.
+            ids: what each exchange is known by; where they differ from the ones before, it goes back.
+            vectors: of the exchanges, shape (n, d).
+            choose: decides where a leaf goes.
         """
-        stored = [one for one in exchanges if one not in gone]
-        found = segtree_rows.leaf_vectors(self._tx, stored, of_text=self._of_text)
-        vectors = [*found.values(), *(known for one in exchanges if (known := gone.get(one)) is not None)]
-        return np.sum(vectors, axis=0) if len(vectors) == len(exchanges) else None
+        same = min(len(ids), len(self.ids), self.count)
+        differ = np.flatnonzero(ids[:same] != self.ids[:same])
+        self.go_back(int(differ[0]) if len(differ) else same)
+        self.ids, self.vectors = ids, vectors
+        for leaf in range(self.count, len(ids)):
+            if leaf % STATE_EVERY == 0 and (not self.states or self.states[-1][0] < leaf):
+                self.states.append((leaf, _copied(self.ends)))
+            level = choose(self, leaf)
+            if level is False:
+                return
+            self.insert(leaf, level)
 
+    def choices(self) -> list[tuple[Kid, int]]:
+        """Return the nodes of the frontier that a new leaf may be compared with, lowest first, each with the level it means."""
+        found = []
+        for node, above in zip(self.ends, [*self.ends, None][1:], strict=True):
+            level = level_of(node)
+            low, high = max(level, 1), level if above is None else level_of(above) - 1
+            if high >= low:  # else it is the last leaf, with its parent right above
+                found.append((node, low))
+        return found
 
-OWNER = "segtree"
-"""Name of the index, which owns the tree."""
-KIND = "conversation"
-"""Kind of its only tree."""
-RUN = 5
-"""Children of a node without vectors, where leaves are placed by their number alone: the branching that the paper has with
-cosines (Table 5)."""
+    def vector(self, leaf: int) -> Vector | None:
+        """Return the vector of a leaf."""
+        return None if self.vectors is None else self.vectors[leaf].astype(np.float64)
 
-
-Decision = tuple[int | None, str]
-"""Where a leaf is to go: the level that was picked, None for a new root, and what picked it."""
-
-
-class SegTree:
-    """The segment tree of one memory inside one write transaction; `close` writes it back."""
-
-    def __init__(self, tx: Tx, settings: SegTreeSettings) -> None:
-        self._tx, self._settings = tx, settings
-        self._arena = SqliteArena(tx)
-        self.head = trees.find_head(tx, OWNER, KIND, 0) or TreeHead(0, 0)
-        self._ends: list[Node] | None = None
-        self._sums = Sums(tx, self._arena, settings)
-        self._last: Vector | None = None
-        """The vector of the last leaf."""
-        self._touched = False
-
-    @property
-    def ends(self) -> list[Node]:
-        """The frontier: the last leaf first, the root last; empty in a tree without leaves."""
-        if self._ends is None:
-            self._ends = frontier(self._arena, self.head)
-        return self._ends
-
-    @property
-    def token(self) -> tuple[int, int, int]:
-        """What changes whenever the tree does: number of leaves, root, and the root's version."""
-        if self.head.root is None:
-            return 0, 0, 0
-        return self.head.count, self.head.root, self._arena.get(self.head.root).version
-
-    def choices(self) -> list[tuple[Node, int]]:
-        """Return what a new leaf may join, and the level that picking it means, lowest level first."""
-        return choices(self.ends) if self.ends else []
-
-    def by_likeness(self, vector: Vector, tau: float) -> Decision:
-        """Return where a leaf goes by the mean of the leaves below each node."""
-        open_ = self.choices()
-        if self._last is None:
-            self._last = self.vector_of_last()
-        seen = [self._last if not node.level else self._sums.of(node) for node, _ in open_]
-        known = [one for one in seen if one is not None]
-        whole = self._sums.of(self.ends[-1]) if self.head.height else None
-        best = None
-        if open_ and len(known) == len(open_) and whole is not None:
-            means = [backed(one, whole, self.head.count, self._settings.backing) for one in known]
-            best = nearest(vector, means, self.needed(tau))
-        return self.at_most(None if best is None else open_[best][1]), "centroid"
-
-    def by_count(self) -> Decision:
-        """Return where a leaf goes in a memory without vectors: fixed runs of `RUN` children, level by level."""
-        level, left = 1, self.head.count
-        while left and left % RUN == 0:
-            level, left = level + 1, left // RUN
-        return (level if level <= self.head.height else self.at_most(None)), "runs"
+    def total(self, node: Kid) -> Vector | None:
+        """Return the sum of the vectors at or below a node of the frontier."""
+        return self.vector(node) if isinstance(node, int) else node.total
 
     def at_most(self, level: int | None) -> int | None:
         """Bound the level picked for a leaf: at `height_max`, None becomes that level.
 
-        Parts of a node that was cut are one stretch: who belongs to all of them joins the last. Else every cut of a root
-        would leave one that fills with leaves again, and the tree would get higher with their number, not its logarithm.
+        Above the parts of a node that was cut there are nodes for the parts alone; no leaf begins there.
         """
-        highest = self._settings.height_max
-        if level is None and 0 < highest <= self.head.height:
+        highest = self.settings.height_max
+        if level is None and 0 < highest <= self.height:
             level = highest
-        if level is None or self.head.root is None:
+        if level is None or not self.ends:
             return level
-        # The highest node of the frontier whose children are more than the parts of one that was cut. A root above
-        # parts is marked, also when it is cut itself; the first part shows what its last one is of.
-        whole, first = self.ends[-1], self.ends[-1]
+        whole = first = self.ends[-1]
         for end in self.ends[-2::-1]:
-            if not (end.level and cut_at(first)):
+            if not (level_of(end) and isinstance(first, SegmentNode) and first.cut):
                 break
-            whole, first = end, self._arena.get(first.children[0])
-        return min(level, whole.level)
+            whole, first = end, first.kids[0]
+        return min(level, level_of(whole))
 
-    def needed(self, tau: float) -> float:
-        """Return how like a node a leaf must be to join it."""
-        return needed(tau, self.head.height, self._settings.fall)
-
-    def add(self, exchange: ExchangeRow, level: int | None, vector: Vector | None) -> list[Node]:
-        """Add an exchange as the last leaf, and return the nodes above it, from the lowest up.
-
-        Args:
-            exchange: that comes behind all of the tree.
-            level: that was picked; None for a new root.
-            vector: of the leaf; None in a memory without vectors.
-        """
-        self._ensure_head()
-        before = self.ends
-        if vector is not None and self._last is None:
-            self._last = self.vector_of_last()
-        grown = insert(self._arena, self.head, _new_leaf(exchange), level, ends=before)
-        self.head, self._ends = grown.head, [grown.leaf, *grown.above]
-        if vector is not None:
-            self._add_up(grown, before, vector)
-        self._last = vector
-        for node in grown.above:
-            self._cut_if_full(self._arena.get(node.id), with_vectors=vector is not None)
-        return self.ends[1:]
-
-    def _add_up(self, grown: Grown, before: Sequence[Node], vector: Vector) -> None:
-        """Bring the sums up to date with a leaf that has come."""
-        known = {node.id: self._sums.of(node) for node in before if node.level}
-        if before:
-            known[before[0].id] = self._last
-        made: dict[int, Vector | None] = {grown.leaf.id: vector}
-        for node in grown.above:
-            old = known.get(node.id)
-            if node.id in known:
-                made[node.id] = None if old is None else old + vector
-            else:  # new: above nodes of the frontier before, or other new ones
-                below = [made[child] if child in made else known[child] for child in node.children]
-                vectors = [one for one in below if one is not None]
-                made[node.id] = np.sum(vectors, axis=0) if len(vectors) == len(below) else None
-        for node in grown.above:
-            self._sums.keep(node, made[node.id])
-        for node in grown.closed:
-            if node.level:
-                self._sums.close(node, known[node.id])
-
-    def _cut_if_full(self, node: Node, *, with_vectors: bool) -> None:
-        """Cut a node of the frontier that has too many children."""
-        if not 0 < self._settings.fan_out_max < len(node.children):
+    def insert(self, leaf: int, level: int | None) -> None:
+        """Add the next leaf below the frontier's node of a level, or below a new root."""
+        ends, vector = self.ends, self.vector(leaf)
+        if self.count < 2:
+            level = None
+        place = (
+            len(ends) if level is None else next(i for i, one in enumerate(ends) if level_of(one) >= level)
+        )
+        self.count += 1
+        if not ends:
+            self.ends = [leaf]
             return
-        kids = self._arena.get_many(node.children)
-        at = weakest(self._sums.neighbours(kids) if with_vectors else [None] * len(kids))
-        total = self._sums.of(node)
-        right = None if total is None else self._sums.total(kids[at:])
-        self.head = cut(self._arena, self.head, node.id, at)
-        self._ends = None
-        for one in self.ends[1:]:
-            if one.level == node.level:
-                self._sums.keep(one, right)
-            elif one.level > node.level and not self._sums.has(one):
-                self._sums.keep(one, total)  # a new root above both parts
-        self._sums.close(self._arena.get(node.id), None if total is None or right is None else total - right)
+        goal = self.height + 1 if level is None else level
+        above = [one for one in ends[place:] if isinstance(one, SegmentNode)]
+        for node in above:
+            node.count += 1
+            node.total = None if node.total is None or vector is None else node.total + vector
+        if above and above[0].level == goal:
+            above[0].kids.append(leaf)
+        else:
+            below = ends[place - 1]
+            total = self.total(below)
+            made = SegmentNode(
+                goal,
+                [below, leaf],
+                (1 if isinstance(below, int) else below.count) + 1,
+                None if total is None or vector is None else total + vector,
+            )
+            if above:
+                above[0].kids[-1] = made
+            above = [made, *above]
+        for end in ends[:place]:
+            if isinstance(end, SegmentNode):
+                _close(end)
+        self.ends = [leaf, *above]
+        most = self.settings.fan_out_max
+        for node in above:
+            if 0 < most < len(node.kids):
+                self._cut(node)
 
-    def vector_of_last(self) -> Vector | None:
-        """Return the vector of the last leaf."""
-        return next(iter(self._sums.leaf_vectors(self.ends[:1]).values()), None)
+    def _cut(self, node: SegmentNode) -> None:
+        """Cut a node of the frontier that has too many children: the last of them become a node of the same level behind it."""
+        at = weakest([self._direction(kid) for kid in node.kids])
+        total, rest = node.total, node.kids[at:]
+        right = None if total is None else np.sum([self._sum(kid) for kid in rest], axis=0)
+        part = SegmentNode(node.level, rest, sum(map(count_of, rest)), right, cut=self.count)
+        node.kids, node.count = node.kids[:at], node.count - part.count
+        node.total = None if total is None or right is None else total - right
+        _close(node)
+        place = next(i for i, one in enumerate(self.ends) if one is node)
+        above = self.ends[place + 1 :]
+        if above:
+            assert isinstance(above[0], SegmentNode), "what is above a node is one"
+            above[0].kids.append(part)
+            self.ends = [*self.ends[:place], part, *above]
+        else:
+            root = SegmentNode(node.level + 1, [node, part], node.count + part.count, total, cut=part.cut)
+            self.ends = [*self.ends[:place], part, root]
 
-    def mark_above(self, at: int) -> list[int]:
-        """Mark the nodes above a leaf as out of date, and return them.
+    def _direction(self, kid: Kid) -> Vector | None:
+        if isinstance(kid, int):
+            return self.vector(kid)
+        return kid.total if kid.unit is None else kid.unit.astype(np.float64)
 
-        The leaf is read, so that it can be taken out when its turns are not stored any more.
-
-        Args:
-            at: the leaf's ordinal, from 1.
-        """
-        marked, low = [], 1
-        node = self._arena.get(self.ends[-1].id)
-        while node.level:
-            node.version, node.dirty = node.version + 1, True
-            self._arena.put(node)
-            marked.append(node.id)
-            above = node
-            for kid in self._arena.get_many(node.children):
-                node, high = kid, kid.span[1] if kid.span else low + 1
-                if at < high:
-                    break
-                low = high
-            if node.level >= above.level:
-                raise ValueError(
-                    f"node {above.id} of the segment tree has no node below it where leaf {at} is"
-                )
-        self._touched = True
-        return marked
-
-    def ordinals(self, exchanges: Collection[int]) -> dict[int, int]:
-        """Return the ordinals of those of some exchanges that are in the tree."""
-        return {
-            one.id: self.head.count - segtree_rows.behind(self._tx, one.place, one.tie)
-            for one in segtree_rows.places(self._tx, exchanges)
-            if one.state == segtree_rows.PLACED
-        }
-
-    def cut_back(self, count: int, gone: Mapping[int, Vector | None]) -> None:
-        """Keep the first leaves alone; the exchanges behind them wait.
-
-        Args:
-            count: leaves that stay.
-            gone: vectors of exchanges whose turns are not stored any more.
-        """
-        self._ensure_head()
-        dropped = segtree_rows.last_of(self._tx, self.head.count - count)
-        if not dropped:
-            return
-        sums = {node.id: total for node in self.ends[1:] if (total := self._sums.of(node)) is not None}
-        lost = self._sums.of_exchanges(dropped, gone)
-        self.head = truncate(self._arena, self.head, count)
-        self._ends, self._last = None, None
-        self._sums.forget()
-        segtree_rows.mark(self._tx, dropped, segtree_rows.WAITING)
-        for node in self.ends[1:]:
-            known = node.id in sums and lost is not None
-            self._sums.keep(node, sums[node.id] - lost if known else self._sums.total([node]))  # type: ignore[operator]
-
-    def take_out(self, at: int, vector: Vector | None) -> None:
-        """Take one leaf out, and leave all others where they are."""
-        around = {node.id: self._sums.of(node) for node in self.ends[1:] if node.span and node.span[0] <= at}
-        self.head = remove(self._arena, self.head, at)
-        self._ends, self._last = None, None
-        for node in self.ends[1:]:
-            total = around.get(node.id)
-            if node.id in around and total is not None and vector is not None:
-                self._sums.keep(node, total - vector)
-            elif node.id in around or self._sums.of(node) is None:
-                self._sums.keep(node, self._sums.total([node]))
-        self._touched = True
-
-    def put_beside(self, at: int, exchange: ExchangeRow, vector: Vector | None) -> list[Node]:
-        """Put an exchange right behind the leaf at an ordinal, 0 for the first place; return the nodes above it."""
-        self._ensure_head()
-        ends = {node.id: self._sums.of(node) for node in self.ends[1:]}
-        grown = beside(self._arena, self.head, at, _new_leaf(exchange))
-        self.head = grown.head
-        self._ends, self._last = None, None
-        for node in grown.above:
-            total = ends.get(node.id)
-            if node.id in ends:
-                self._sums.keep(node, None if total is None or vector is None else total + vector)
-        return list(grown.above)
-
-    def wrong_sums(self) -> list[int]:
-        """Return the nodes of the frontier whose sum is not that of the leaves below them, as far as all have vectors."""
-        made, wrong = self.vector_of_last(), []
-        for node in self.ends[1:]:
-            rest = self._arena.get_many(node.children[:-1])
-            total = self._sums.total(rest) if rest else made
-            if total is None or made is None:
-                break
-            made = made + total if rest else made
-            kept = self._sums.of(node)
-            if kept is None or not np.array_equal(kept, made):
-                wrong.append(node.id)
-        return wrong
-
-    def _ensure_head(self) -> None:
-        if self.head.tree == 0:
-            self.head = trees.put_head(self._tx, OWNER, KIND, 0, self.head)
-        self._touched = True
-
-    def close(self) -> Placed:
-        """Write everything back."""
-        if not self._touched:
-            return Placed()
-        self._sums.write(self.ends[1:])
-        if self.head.root is None:
-            self._arena.flush()
-            trees.drop_tree(self._tx, self.head)
-            return Placed(self._arena.written)
-        self._arena.flush()
-        trees.put_head(self._tx, OWNER, KIND, 0, self.head)
-        return Placed(self._arena.written, frozenset({self.head.tree}))
+    def _sum(self, kid: Kid) -> Vector:
+        """Return the exact sum of all leaves at or below a node."""
+        assert self.vectors is not None, "sums are of vectors"
+        leaves = list(leaves_below(kid))
+        found: Vector = self.vectors[leaves].astype(np.float64).sum(axis=0)
+        return found
 
 
-def _new_leaf(exchange: ExchangeRow) -> NewLeaf:
-    return NewLeaf(
-        (exchange.start_ms, exchange.tie),
-        exchange.start_ms,
-        exchange.end_ms,
-        "turn",
-        exchange.turn,
-        None if exchange.turn == exchange.turn_last else exchange.turn_last,
-    )
+def _close(node: SegmentNode) -> None:
+    """Keep the direction of a node that has left the frontier."""
+    if node.total is not None:
+        length = float(np.sqrt((node.total * node.total).sum()))
+        node.unit = (node.total / length if length else node.total).astype(NUMBER).astype(np.float32)
+        node.total = None
 
 
-def shape_of(tx: Tx) -> dict[str, Any]:
-    """Return the counts of the tree: nodes, leaves, height, depth of the leaves (maximum, mean, deviation) and branching.
+def _copied(ends: Sequence[Kid]) -> list[Kid]:
+    """Return a frontier of its own; what is below it does not change any more."""
+    made: list[Kid] = []
+    for one in ends:
+        new = one if isinstance(one, int) else one.copy()
+        if made and isinstance(new, SegmentNode):
+            new.kids[-1] = made[-1]
+        made.append(new)
+    return made
 
-    Depth is the number of edges from the root to a leaf; branching is the mean number of children of inner nodes.
+
+def level_of(node: Kid) -> int:
+    """Return the level of a node, 0 of a leaf."""
+    return 0 if isinstance(node, int) else node.level
+
+
+def count_of(node: Kid) -> int:
+    """Return how many leaves are at or below a node."""
+    return 1 if isinstance(node, int) else node.count
+
+
+def leaves_below(node: Kid) -> Iterator[int]:
+    """Yield the leaves at or below a node, in order."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, int):
+            yield one
+        else:
+            stack += reversed(one.kids)
+
+
+def by_likeness(settings: SegTreeSettings, tau: float) -> Choose:
+    """Return what places a leaf by the mean of the leaves below each node."""
+
+    def choose(fold: Fold, leaf: int) -> int | None:
+        vector, open_ = fold.vector(leaf), fold.choices()
+        totals = [total for node, _ in open_ if (total := fold.total(node)) is not None]
+        whole = fold.total(fold.ends[-1]) if fold.height else None
+        best = None
+        if vector is not None and open_ and len(totals) == len(open_) and whole is not None:
+            means = [backed(one, whole, fold.count, settings.backing) for one in totals]
+            best = nearest(vector, means, needed(tau, fold.height, settings.fall))
+        return fold.at_most(None if best is None else open_[best][1])
+
+    return choose
+
+
+def by_count(fold: Fold, leaf: int) -> int | None:
+    """Place a leaf in a memory without vectors: fixed runs of `RUN` children, level by level."""
+    level, left = 1, fold.count
+    while left and left % RUN == 0:
+        level, left = level + 1, left // RUN
+    return level if level <= fold.height else fold.at_most(None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What a forest hands on to the next one."""
+
+    exchanges: Exchanges
+    fold: Fold
+    placer: str
+    """What has placed the leaves."""
+    tau: float | None
+    vector_keys: Ints = field(default_factory=lambda: NOTHING)
+    """What the vector of each leaf follows from, if that is the mean of its turns'."""
+    vectors: NDArray[np.float32] | None = None
+
+
+def folded(
+    snapshot: Snapshot,
+    settings: SegTreeSettings,
+    old: Forest | None,
+    tau: float,
+    choose: Choose | None = None,
+    texts: NDArray[np.float32] | None = None,
+) -> Kept:
+    """Return the fold of a snapshot's exchanges; one that was made before goes on.
+
+    Args:
+        snapshot: the turns.
+        settings: how the tree grows.
+        old: the forest of an earlier snapshot.
+        tau: how like a node a leaf must be.
+        choose: what places leaves; None for the placer "centroid".
+        texts: vectors of the exchanges' texts, if leaves are compared by those; without them leaves are placed by number.
     """
-    head = trees.find_head(tx, OWNER, KIND, 0)
-    inner: dict[int, tuple[int, ...]] = {}
-    depths = np.zeros(0, dtype=np.int64)
-    if head is not None and head.root is not None:
-        inner = {row.id: unpack_ids(row.children) for row in inner_rows(tx, OWNER)}
-        depths = np.array(_depths(inner, head.root))
-    leaves = len(depths)
-    return {
-        "nodes": len(inner) + leaves,
-        "leaves": leaves,
-        "height": 0 if head is None else head.height,
-        "depth_max": int(depths.max(initial=0)),
-        "depth_mean": round(float(depths.mean()), 3) if leaves else 0.0,
-        "depth_std": round(float(depths.std()), 3) if leaves else 0.0,
-        "branching": round((len(inner) + leaves - 1) / len(inner), 3) if inner else 0.0,
-    }
+    had = old.kept if old is not None and isinstance(old.kept, Kept) else None
+    found = exchanges_of(snapshot, settings, None if had is None else had.exchanges)
+    keys, vectors = leaf_vectors(snapshot, found, had) if settings.leaf_vector == "mean" else (NOTHING, texts)
+    placer = settings.placer if vectors is not None else "runs"
+    goes_on = had is not None and (had.placer, had.tau) == (placer, tau) and had.fold.take()
+    fold = had.fold if had is not None and goes_on else Fold(settings)
+    if goes_on:
+        fold = Fold(settings, fold.vectors, fold.ids, fold.count, fold.ends, fold.states)
+    ids = mixed(snapshot.turns.ids[found.first].astype(np.uint64), found.end - found.first)
+    if vectors is not None:  # another vector is another leaf
+        ids = mixed(ids, marks_of(vectors))
+    chosen = by_count if vectors is None else choose or by_likeness(settings, tau)
+    fold.grow(ids.astype(np.int64), vectors, chosen)
+    return Kept(found, fold, placer, tau, keys, vectors if len(keys) else None)
 
 
-def _depths(inner: Mapping[int, Sequence[int]], root: int) -> list[int]:
-    """Return the depths of all leaves."""
-    found, level, at = [], [root], 0
-    while level and at <= len(inner):  # a damaged tree may have circles
-        found += [at for node in level if node not in inner]
-        level = [child for node in level for child in inner.get(node, ())]
-        at += 1
-    return found
+def forest_of_fold(snapshot: Snapshot, kept: Kept, *, leaves_told: bool) -> Forest:
+    """Return the tree of a fold as a forest."""
+    fold, found = kept.fold, kept.exchanges
+    growth = Growth(OWNER, snapshot, [KIND] if fold.count else [], [0] if fold.count else [])
+    of = slice(0, fold.count)
+    leaves = growth.runs(np.zeros(fold.count, dtype=np.int64), TURNS, found.first[of], found.end[of])
+    by_level: dict[int, list[SegmentNode]] = {}
+    stack = [one for one in fold.ends[-1:] if isinstance(one, SegmentNode)]
+    while stack:
+        node = stack.pop()
+        by_level.setdefault(node.level, []).append(node)
+        stack += [kid for kid in reversed(node.kids) if isinstance(kid, SegmentNode)]
+    rows: dict[int, int] = {}
+    for level in sorted(by_level):
+        nodes = by_level[level]
+        below = [kid if isinstance(kid, int) else rows[id(kid)] for node in nodes for kid in node.kids]
+        group = np.repeat(np.arange(len(nodes)), [len(node.kids) for node in nodes])
+        made = growth.above(np.array(below, dtype=np.int64), group, level)
+        rows |= dict(zip(map(id, nodes), made.tolist(), strict=True))
+    told = np.arange(growth.size) if leaves_told else np.arange(len(leaves), growth.size)
+    return growth.forest(told=told, kept=kept)

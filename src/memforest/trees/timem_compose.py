@@ -30,9 +30,9 @@ from memforest.records import Precision
 from memforest.search.timeline import Segment, StateFact, observations, same_value, segments_since
 from memforest.store import facts as facts_rows
 from memforest.store.connections import AMONG, Tx
+from memforest.store.evidence import QUOTED_MAKERS
 from memforest.store.facts import QUOTE, ROLES
 from memforest.store.snapshot import StateSeen, muted_turns
-from memforest.store.trees import QUOTED_MAKERS
 from memforest.text import entity_key, fold, lexical_tokens
 from memforest.times import one_line
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from memforest.config import Recall
 from memforest.errors import ModelRefusedError
 from memforest.records import Complexity
-from memforest.search.cache import embedded_forest
+from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.context_scores import Base, as_said, cosine_relevance, fused_relevance, read_base
 from memforest.search.filters import (
     RefineCandidate,
@@ -42,7 +42,7 @@ from memforest.search.vectors import turn_text
 from memforest.store.connections import Tx
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host, leaf_counts
+from memforest.trees.index import FALLS_BACK, Host, Index
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -120,21 +120,22 @@ class Heard:
         return self.units.turns[self.units.starts]
 
 
-def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, keep: Flags) -> Heard:
+def hear(tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Recall, keep: Flags) -> Heard:
     """Return how relevant units and turns are.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory, which is not empty.
-        forest: the index's.
+        index: whose tree is searched.
         request: the question; with ``leaves="paper"`` its plan's keywords are what words are compared with.
         recall: `leaves`, `weight`, `k1` and `b` count.
         keep: the turns that pass the filters.
     """
+    forest = forest_of(tx, snapshot, index)
     base, units = read_base(tx, snapshot, request), units_of(forest)
     passes = np.logical_or.reduceat(keep[units.turns], units.starts)
     if recall.leaves == "paper":
-        return _as_in_the_paper(tx, snapshot, forest, request, recall, base, passes)
+        return _as_in_the_paper(tx, snapshot, index, request, recall, base, passes)
     said = as_said(snapshot, request, base)
     weights = request.ranking  # less for a list, whose answers lie in many sessions
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
@@ -159,9 +160,9 @@ def _levels(forest: Forest) -> Levels:
 
 
 def _as_in_the_paper(
-    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, base: Base, passes: Flags
+    tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Recall, base: Base, passes: Flags
 ) -> Heard:
-    units = units_of(forest)
+    units = units_of(forest_of(tx, snapshot, index))
     warnings: tuple[str, ...] = ()
     keywords = [token for word in request.plan.keywords for token in lexical_tokens(word)]
     tokens = keywords or request.tokens
@@ -172,7 +173,7 @@ def _as_in_the_paper(
         weight = 0.0
         warnings = (f"leaves='paper' needs vectors; {NO_VECTORS}",)
     else:
-        dense = _cosines(embedded_forest(tx, snapshot, forest.owner), units, request.vector, base)
+        dense = _cosines(embedded_forest(tx, snapshot, index), units, request.vector, base)
     dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)
     ties = turn_places(snapshot)[units.turns[units.starts]]
     unit = activation(dense, _leading_alone(lexical, ties), ties, weight=weight, dense_top=CHANNEL)
@@ -197,8 +198,7 @@ def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], b
     nodes = cosine_relevance(trees, vector, base.turn, base.fact)
     if len(forest.summarised):
         own = trees.cosines_at(forest.summarised, vector)
-        stored = own != 0  # a summary whose vector is not made has zeros; a torn one tells of what came after
-        stored &= ~np.isin(forest.summarised, forest.torn)
+        stored = own != 0  # a summary whose vector is not made has zeros
         nodes[forest.summarised[stored]] = np.maximum(own[stored], 0.0)
     out = np.maximum(base.turn[units.turns[units.starts]], 0.0)
     placed = units.leaves >= 0
@@ -214,7 +214,7 @@ def best_units(heard: Heard, snapshot: Snapshot, count: int) -> Ints:
 
 
 def own_scores(
-    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, heard: Heard, *, texts: bool
+    tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Recall, heard: Heard, *, texts: bool
 ) -> tuple[Scores, dict[str, Scores]]:
     """Return the score of every node by itself, shape (N,), and its parts, which sum to it; on the scale of turns.
 
@@ -223,13 +223,14 @@ def own_scores(
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
-        forest: the index's.
+        index: whose tree is searched.
         request: the question.
         recall: `leaves` and `weight` count.
         heard: of the question.
         texts: compare the vectors of what memories say with the question. Otherwise a memory is as relevant as the leaves
             below it on average.
     """
+    forest = forest_of(tx, snapshot, index)
     if not texts or request.vector is None or not snapshot.dimension:
         if recall.leaves == "fused":
             own = fused_relevance(
@@ -239,11 +240,10 @@ def own_scores(
             own = means_below(_on_leaves(forest, heard.units, heard.unit), forest.parent, forest.level)
         return own, {"below": own}
     said = means_below(_on_leaves(forest, heard.units, heard.lexical), forest.parent, forest.level)
-    trees = embedded_forest(tx, snapshot, forest.owner)
-    nodes = np.zeros(len(forest.ids))
+    trees = embedded_forest(tx, snapshot, index)
+    nodes = np.zeros(len(forest))
     if len(trees.vectors):
-        nodes[forest.embedded] = trees.vectors.cosines(request.vector)
-    nodes[forest.torn] = 0.0
+        nodes[forest.told] = trees.vectors.cosines(request.vector)
     if recall.leaves == "paper":
         dense, words = heard.most
         near = recall.weight * np.maximum(nodes, 0.0) / (dense or 1.0)
@@ -257,7 +257,7 @@ def own_scores(
 
 def _on_leaves(forest: Forest, units: Units, values: Scores) -> Scores:
     """Return, for every node, the value of the unit that it is, at least 0; 0 for inner nodes."""
-    out: Scores = np.zeros(len(forest.ids))
+    out: Scores = np.zeros(len(forest))
     placed = units.leaves >= 0
     out[units.leaves[placed]] = np.maximum(values[placed], 0.0)
     return out
@@ -351,7 +351,7 @@ def _says_more(forest: Forest, chosen: Chosen, *, covered: bool) -> Flags:
         chosen: the recall.
         covered: whether all turns of the chosen leaves are kept.
     """
-    nodes, counts = chosen.nodes, leaf_counts(forest)
+    nodes, counts = chosen.nodes, forest.counts
     here = set(nodes.tolist())
     below: dict[int, int] = {}
     drop: set[int] = set()

@@ -9,36 +9,30 @@ words which the ones before lack. The name of the participant is none of the wor
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import tzinfo
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memforest.errors import NotFoundError
 from memforest.ports import FoundLine, split_sections
-from memforest.reading.periods import window_with_key
+from memforest.search.cache import digests_of, forest_of
 from memforest.search.filters import memory_zone
-from memforest.store import derived, facts, jobs, trees
-from memforest.store.connections import Tx
+from memforest.search.forest import Forest, as_keys
+from memforest.search.snapshot import Snapshot
+from memforest.store import artifacts, facts
+from memforest.store.connections import AMONG, Tx
 from memforest.store.evidence import turn_texts
 from memforest.store.snapshot import muted_turns
 from memforest.text import cut, entity_key, lexical_tokens
 from memforest.times import EARLIEST, one_line, to_ms
-from memforest.trees import timem_grow, timem_rows
-from memforest.trees.index import FoundProfile, ProfileRequest
+from memforest.trees.index import FoundProfile, Index, ProfileRequest, leaves_beneath, ready_rows
 from memforest.trees.timem_compose import profile_lines
-from memforest.trees.timem_rows import (
-    JOB_OWNER,
-    LEVELS,
-    MONTH,
-    SEGMENT,
-    UNITS,
-    YEAR,
-    TiMemNode,
-    TiMemSettings,
-    key_of_row,
-)
+from memforest.trees.timem_grow import LEVELS, MONTH, YEAR, speakers, turn_rows
 
 LEAST = 2
 """Content words that a segment shares with a line that it supports."""
@@ -103,65 +97,105 @@ _RULES = "local"
 
 
 class _Month(NamedTuple):
-    """A month that has a text: when its window begins and ends, and who took part."""
+    """A month that has a text: its node, when its window begins and ends, and who took part."""
 
-    row: TiMemNode
+    row: int
+    window: str
     start_ms: int
     end_ms: int
-    sessions: Sequence[int]
     participants: Sequence[str]
+    text: str
 
 
-def found_profile(tx: Tx, settings: TiMemSettings, request: ProfileRequest) -> FoundProfile:
+def said_behind(
+    tx: Tx,
+    after_ms: int,
+    until_ms: int | None,
+    *,
+    but: Collection[int],
+    muted: Collection[int],
+    by: Sequence[str] | None,
+    limit: int,
+) -> tuple[list[int], int]:
+    """Return the last turns that were said at or after an instant, in order, and how many there are.
+
+    Args:
+        tx: a transaction.
+        after_ms: the first instant.
+        until_ms: the last one; None for no end.
+        but: sessions that are left out.
+        muted: turns that are left out.
+        by: who says them; None for anybody.
+        limit: most turns.
+    """
+    among = "" if by is None else f"AND t.speaker {AMONG}"
+    where = f"t.said_ms >= ? AND (? IS NULL OR t.said_ms <= ?) AND t.session NOT {AMONG} AND t.id NOT {AMONG} {among}"
+    args = (after_ms, until_ms, until_ms, tx.ids(but), tx.ids(muted)) + (
+        () if by is None else (json.dumps(list(by)),)
+    )
+    count = tx.execute(f"SELECT count(*) FROM turn t WHERE {where}", args).fetchone()[0]
+    found = tx.execute(
+        f"SELECT t.id FROM turn t WHERE {where} ORDER BY t.said_ms DESC, t.session DESC, t.ordinal DESC LIMIT ?",
+        (*args, limit),
+    )
+    return [row[0] for row in found][::-1], int(count)
+
+
+def found_profile(tx: Tx, snapshot: Snapshot, index: Index, request: ProfileRequest) -> FoundProfile:
     """Return the profile in force: of the last month that had ended, and all of which had been said, by the request's instants.
 
     Without an instant it is the last month that is written, an open one too if it is. Of a participant it is the last one in which
     they took part.
 
     Raises:
-        NotFoundError: if nobody of that name ever spoke.
+        NotFoundError: if nobody of that name takes part.
     """
-    names = None if request.participant is None else _names(tx, request.participant)
+    settings = index.settings
+    names = None if request.participant is None else _names(tx, snapshot, request.participant)
     level = next((one for one in (MONTH, YEAR) if LEVELS[one] in settings.levels), None)
     if level is None:
         why = "this memory's index 'timem' writes neither months nor years, which have the profiles: see its setting `levels`"
         return FoundProfile(warnings=(why,))
-    zone = memory_zone(tx)
-    month = _in_force(tx, level, request, names, zone)
-    warnings = _unwritten(tx, level, request, month, zone)
+    forest = forest_of(tx, snapshot, index)
+    rows = forest.kept.of_level.get(level, np.zeros(0, dtype=np.int64))
+    texts = ready_rows(tx, snapshot, index, rows.tolist())
+    month = _in_force(snapshot, forest, rows, texts, request, names)
+    warnings = _unwritten(forest, rows, texts, level, request, month)
     muted = frozenset(muted_turns(tx))
-    since, count = timem_grow.said_behind(
+    sessions = (
+        [] if month is None else np.unique(snapshot.turns.session[turn_rows(forest, month.row)]).tolist()
+    )
+    since, count = said_behind(
         tx,
         to_ms(EARLIEST) if month is None else month.end_ms,
         request.bound_ms,
-        but=() if month is None else month.sessions,
+        but=sessions,
         muted=muted,
         by=names,
         limit=MOST_SINCE,
     )
     if month is None:
         return FoundProfile(since=tuple(since), said_since=count, warnings=tuple(warnings))
-    lines, unsupported, maker = _lines(tx, settings, month, zone, muted)
+    lines, unsupported, maker = _lines(tx, snapshot, index, forest, month, muted)
     wanted = [name for name in month.participants if names is None or name in names]
     shown = tuple(line for line in lines if line.participant in wanted)
     return FoundProfile(
-        month=month.row.window,
+        month=month.window,
         start_ms=month.start_ms,
         end_ms=month.end_ms,
         participants=tuple(dict.fromkeys(line.participant for line in shown)) or tuple(wanted[:1]),
         lines=shown,
         unsupported=tuple(text for name, text in unsupported if names is None or name in wanted),
         maker=maker,
-        out_of_date=bool(timem_rows.dirty_among(tx, [month.row.node])),
         since=tuple(since),
         said_since=count,
         warnings=tuple(warnings),
     )
 
 
-def _names(tx: Tx, given: str) -> list[str]:
+def _names(tx: Tx, snapshot: Snapshot, given: str) -> list[str]:
     """Return the names under which a person with this name or alias speaks."""
-    known = timem_grow.speakers_ever(tx)
+    known = sorted(snapshot.speakers)
     wanted = _person(tx, given)
     found = [name for name in known if name == given or (wanted is not None and _person(tx, name) == wanted)]
     if not found:
@@ -180,43 +214,47 @@ def _person(tx: Tx, name: str) -> int | str | None:
 
 
 def _in_force(
-    tx: Tx, level: int, request: ProfileRequest, names: Sequence[str] | None, zone: tzinfo
+    snapshot: Snapshot,
+    forest: Forest,
+    rows: NDArray[np.int64],
+    texts: Mapping[int, str],
+    request: ProfileRequest,
+    names: Sequence[str] | None,
 ) -> _Month | None:
     """Return the last month that may be told by the request's instants, and in which its participant took part."""
-    for row in timem_rows.told(tx, level):
-        start_ms, end_ms = _span(row, zone)
-        if request.as_of_ms is not None and end_ms > request.as_of_ms:
+    for row in rows[::-1].tolist():
+        start_ms, end_ms = int(forest.kept.begin[row]), int(forest.kept.end[row])
+        if row not in texts or (request.as_of_ms is not None and end_ms > request.as_of_ms):
             continue
-        if request.bound_ms is not None and row.end_ms - 1 > request.bound_ms:
+        if request.bound_ms is not None and forest.end_ms[row] - 1 > request.bound_ms:
             continue
-        sessions = timem_rows.sessions_below(tx, row.node)
-        participants = timem_grow.speakers(tx, sessions)
+        participants = speakers(snapshot, forest, row)
         if names is None or not set(names).isdisjoint(participants):
-            return _Month(row, start_ms, end_ms, sessions, participants)
+            return _Month(row, forest.window_of(row) or "", start_ms, end_ms, participants, texts[row])
     return None
 
 
-def _span(row: TiMemNode, zone: tzinfo) -> tuple[int, int]:
-    window = window_with_key(row.window or "", UNITS[row.level], zone)
-    return to_ms(window.start), to_ms(window.end)
-
-
-def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None, zone: tzinfo) -> list[str]:
+def _unwritten(
+    forest: Forest,
+    rows: NDArray[np.int64],
+    texts: Mapping[int, str],
+    level: int,
+    request: ProfileRequest,
+    month: _Month | None,
+) -> list[str]:
     """Return which later months have ended and are not written, or why there is no profile at all."""
     by_ms = request.now_ms if request.as_of_ms is None else request.as_of_ms
     later = [
-        row
-        for row in timem_rows.untold(tx, level)
-        if (month is None or row.begin_ms > month.row.begin_ms)
-        and _span(row, zone)[1] <= by_ms
-        and (request.bound_ms is None or row.end_ms - 1 <= request.bound_ms)
+        forest.window_of(row) or ""
+        for row in rows.tolist()
+        if row not in texts
+        and (month is None or forest.kept.begin[row] > month.start_ms)
+        and forest.kept.end[row] <= by_ms
+        and (request.bound_ms is None or forest.end_ms[row] - 1 <= request.bound_ms)
     ]
     if later:
-        failed = {one.key: one.payload["reason"] for one in jobs.failures(tx, JOB_OWNER)}
-        why = next((failed[key] for row in later if (key := key_of_row(row)) in failed), "")
-        listed = ", ".join(row.window or "" for row in later[:6]) + (" …" if len(later) > 6 else "")
-        because = f" ({cut(why, 200)})" if why else ""
-        return [f"{listed}: ended, and not written{because}; advance() writes it"]
+        listed = ", ".join(later[:6]) + (" …" if len(later) > 6 else "")
+        return [f"{listed}: ended, and not written; advance() writes it"]
     if month is None:
         what = LEVELS[level]
         return [
@@ -226,27 +264,29 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
 
 
 def _lines(
-    tx: Tx, settings: TiMemSettings, month: _Month, zone: tzinfo, muted: frozenset[int]
+    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, month: _Month, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]], str]:
     """Return the lines of a month, the lines without a source as (participant, text), and the maker."""
-    maker = derived.summary_makers(tx, [month.row.node])[month.row.node].maker
-    node = trees.nodes_with_ids(tx, [month.row.node])[month.row.node]
-    text = derived.summaries(tx, [month.row.node])[month.row.node]
-    passed_on = settings.pass_through and len(node.children) == 1
-    if maker.startswith(_RULES) or passed_on or not any(name for name, _ in split_sections(text)):
-        turns = timem_grow.turns_of_sessions(tx, month.sessions)
+    (key,) = as_keys(digests_of(tx, snapshot, index)[[month.row]])
+    maker = artifacts.found(tx, [key])[key].maker
+    passed_on = index.settings.pass_through and len(forest.children[month.row]) == 1
+    if maker.startswith(_RULES) or passed_on or not any(name for name, _ in split_sections(month.text)):
+        turns = snapshot.turns.ids[turn_rows(forest, month.row)].tolist()
+        zone = memory_zone(tx)
         lines = profile_lines(tx, month.start_ms, month.end_ms, month.participants, zone, turns=turns)
         bare = [(one.participant, one.text) for one in lines if not one.turns]
         return [one for one in lines if one.turns], bare, maker if maker.startswith(_RULES) else COMPOSED
-    return (*_written(tx, month, text, muted), maker)
+    return (*_written(tx, snapshot, forest, month, muted), maker)
 
 
 def _written(
-    tx: Tx, month: _Month, text: str, muted: frozenset[int]
+    tx: Tx, snapshot: Snapshot, forest: Forest, month: _Month, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]]]:
     """Return the lines that a model wrote with the turns that support them, and the unsupported ones."""
-    segments = [one.node for session in month.sessions for one in timem_rows.of_session(tx, session, SEGMENT)]
-    below = {node: [one.row for one in turns] for node, turns in timem_grow.turns_below(tx, segments).items()}
+    below = {
+        row: snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist()
+        for row in leaves_beneath(forest, month.row).tolist()
+    }
     said = turn_texts(tx, [turn for turns in below.values() for turn in turns if turn not in muted])
     spoken = {
         node: [(said[turn].speaker, said[turn].text) for turn in turns if turn in said]
@@ -255,7 +295,7 @@ def _written(
     supports = Supports(spoken)
     people = _people(tx, month.participants)
     lines, bare = list[FoundLine](), list[tuple[str, str]]()
-    for heading, texts in split_sections(text):
+    for heading, texts in split_sections(month.text):
         names = people.get(_person(tx, heading) or heading, [])
         for line in texts:
             nodes = supports.of(line, names) if names else []

@@ -38,7 +38,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.index import FALLS_BACK, Host, allowed_nodes, doer_of, not_browsed, ready_nodes
+from memforest.trees.index import FALLS_BACK, Host, Index, allowed_nodes, doer_of, not_browsed, ready_rows
 from memforest.trees.timem_leaves import Chosen, Heard, best_units, hear, needed, own_scores
 
 Ints = NDArray[np.int64]
@@ -121,21 +121,21 @@ async def _planned(host: Host, request: Search) -> QuestionPlan:
     )
 
 
-def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall) -> IndexResult:
+def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResult:
     """Return the leaves and memories that a question brings, best first, each within the budget of its level.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
         request: the question, as `prepare` has it; of another one the plan's complexity counts.
-        recall: the index's settings, where the ranking has none.
+        index: whose tree is searched.
     """
     if not len(snapshot.turns.ids):
         return IndexResult(())
-    recall = recall_of(request, recall)
-    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
-    heard = hear(tx, snapshot, forest, request, recall, keep.turns)
-    search = _Recalling(tx, snapshot, request, recall, forest, keep, heard)
+    recall = recall_of(request, index.settings.recall)
+    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, index)
+    heard = hear(tx, snapshot, index, request, recall, keep.turns)
+    search = _Recalling(tx, snapshot, request, index, recall, forest, keep, heard)
     chosen = search.chosen()
     if recall.gate in ("rules", "auto"):
         chosen = needed(snapshot, forest, request, chosen, search.speaks)
@@ -149,6 +149,7 @@ class _Recalling:
     tx: Tx
     snapshot: Snapshot
     request: Search
+    index: Index
     recall: Recall
     forest: Forest
     keep: Allowed
@@ -199,7 +200,7 @@ class _Recalling:
         if self._own is None:
             texts = self.recall.flat or self.recall.prune == "own" or self.recall.leaves == "paper"
             self._own = own_scores(
-                self.tx, self.snapshot, self.forest, self.request, self.recall, self.heard, texts=texts
+                self.tx, self.snapshot, self.index, self.request, self.recall, self.heard, texts=texts
             )
         return self._own
 
@@ -207,7 +208,7 @@ class _Recalling:
         """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
         leaves = self.heard.units.leaves[units]
         leaves = leaves[leaves >= 0]
-        most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
+        most = {level - 1: len(self.forest) for level in budgets if level > 1}
         found, _ = ancestors(leaves, self.forest.parent, self.forest.level, most)
         found = self._passing(found)
         kept = [found[:0]]
@@ -245,11 +246,9 @@ class _Recalling:
         if (start, end) == (-np.inf, np.inf):
             return nodes
         # Leaves and sessions stand for no window.
-        stored, kept = self.forest.stored, np.ones(len(nodes), dtype=np.bool_)
-        inner = np.flatnonzero(self.forest.kind[nodes] == INNER)
-        rows = np.searchsorted(self.forest.inner, nodes[inner])
-        windowed = np.array([key is not None for key in stored.window[rows].tolist()], dtype=np.bool_)
-        kept[inner] = ~windowed | ((stored.start_ms[rows] < end) & (stored.end_ms[rows] > start))
+        windowed = self.forest.window[nodes] >= 0
+        starts, ends = self.forest.start_ms[nodes], self.forest.end_ms[nodes]
+        kept = ~windowed | ((starts < end) & (ends > start))
         return nodes[kept]
 
     def _texts(self, units: Ints) -> Ints:
@@ -263,8 +262,8 @@ class _Recalling:
         found: list[int] = []
         for at in range(0, len(nodes), max(most, 1)):
             rows = nodes[at : at + most].tolist()
-            ready = ready_nodes(self.tx, self.forest.ids[rows].tolist())
-            found += [row for row in rows if int(self.forest.ids[row]) in ready]
+            ready = ready_rows(self.tx, self.snapshot, self.index, rows)
+            found += [row for row in rows if row in ready]
             if len(found) >= most:
                 break
         return np.array(found[:most], dtype=np.int64)
@@ -289,6 +288,7 @@ class _Recalling:
             warnings=heard.warnings,
             spare=0 if self.recall.gate == "off" else len(nodes) + (len(chosen.turns) if gated else 0),
             order=self.recall.order,
+            forest=self.forest,
         )
 
     def _node_hits(self, chosen: Chosen) -> Iterator[NodeHit]:
@@ -300,8 +300,7 @@ class _Recalling:
             parts = (
                 {name: float(part[row]) for name, part in self.own[1].items()} if inner else {"leaf": score}
             )
-            window = forest.stored.window[np.searchsorted(forest.inner, row)] if inner else None
-            yield NodeHit(int(forest.ids[row]), score, parts, window)
+            yield NodeHit(row, score, parts, forest.window_of(row))
 
 
 def _asked_about(request: Search) -> tuple[float, float]:

@@ -1,27 +1,24 @@
 """Processing stored sessions to the end of their write: extract, judge, commit, refresh; and resuming from any point.
 
 `SessionWriter` does the steps. Each ends in a short transaction and reads what it needs back from the store, so that a
-crash between any two leaves work that `resume` finds: sessions not ingested, failed chunks, missing vectors, dirty
-nodes. `SessionWriter.catch_up` advances the indexes that lag behind the feed, after a crash, an error, or their
-addition, and the deferred ones after each write.
+crash between any two leaves work that `resume` finds: sessions not ingested, failed chunks, missing vectors, missing
+summaries.
 
-`Batch` takes the sessions of one call through the steps together and makes their results. What they share (judging,
-routing, the refresh) counts for the last of them.
+`Batch` takes the sessions of one call through the steps together and makes their results. What they share (judging, the
+refresh) counts for the last of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
 from typing import Literal
 
 from memforest.concurrency import all_of, to_thread
 from memforest.config import Config
-from memforest.errors import MemForestError, ModelError, SessionConflictError
+from memforest.errors import MemForestError, ModelError, SessionConflictError, StoreReplacedError
 from memforest.models.ledger import current_ledger
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.host import MemoryHost
@@ -31,15 +28,12 @@ from memforest.reading.steps import Steps
 from memforest.records import Refused
 from memforest.search.cache import SnapshotCache
 from memforest.search.vectors import VectorMaker
-from memforest.store import indexes
-from memforest.store import trees as trees_rows
-from memforest.store.connections import IndexProblem, attempted, described, named
 from memforest.store.database import Database
 from memforest.store.sessions import WriteKey
 from memforest.text import cut
 from memforest.trees.attached import Attached
-from memforest.trees.index import Index, Occasion
-from memforest.trees.refresh import Refreshed
+from memforest.trees.index import Index
+from memforest.trees.refresh import Refreshed, sweep
 from memforest.write.commit import CommittedSession, commit_in_parts
 from memforest.write.extract import extract, find_same
 from memforest.write.receive import Receiver
@@ -87,9 +81,7 @@ class SessionWriter:
                 same = await find_same(self.steps.judge, self.db, self.cache, new, model)
                 extracted = [replace(one, same=same) for one in extracted]
         with timer.timed("route"):
-            committed = iter(
-                [await commit_in_parts(self.db, self.config, self.attached, one, timer) for one in extracted]
-            )
+            committed = iter([await commit_in_parts(self.db, self.config, one, timer) for one in extracted])
         return [next(committed) if isinstance(one, StoredSession) else one for one in loaded]
 
     def load(self, stored: Sequence[StoredSession]) -> list[StoredSession | SessionConflictError]:
@@ -103,104 +95,37 @@ class SessionWriter:
                     loaded.append(exc)
         return loaded
 
-    async def refresh(self, timer: Timer, trees: Collection[int] | None = None) -> Refreshed:
-        """Bring every dirty node up to date; or the roots of some trees, and so the paths from what was written to them."""
-        roots = None if trees is None else await to_thread(self._roots, trees)
-        return await self.summaries.make(self.vectors, timer, roots, watch=self.watch)
+    async def refresh(self, timer: Timer, now_ms: int | None = None) -> Refreshed:
+        """Make the summaries that are missing, of what has ended by an instant, or by what was said last if that is None."""
+        return await self.summaries.make(self.vectors, timer, now_ms=now_ms, watch=self.watch)
 
-    def _roots(self, trees: Collection[int]) -> list[int]:
-        with self.db.read() as tx:
-            return sorted(trees_rows.roots(tx, trees))
+    def sweep(self) -> int:
+        """Delete the summaries that nothing asks for any more, and return how many; for a thread.
 
-    def deferred_trees(self) -> frozenset[int]:
-        """Return the trees of deferred indexes with nodes out of date: they are written behind a write, not with it."""
-        with self.db.read() as tx:
-            deferred = {index.name for index in self.attached.of(tx) if index.deferred and not index.paced}
-            dirty = trees_rows.dirty_trees(tx) if deferred else {}
-            return frozenset(tree for tree, owner in dirty.items() if owner in deferred)
+        Who deletes or hides something calls it before the file is purged: they may tell of it.
+        """
+        with self.db.write() as tx:
+            return int(sweep(tx, self.cache.get, self.attached.of(tx)))
 
-    def count_dirty(self) -> int:
-        """Return how many nodes are out of date."""
-        with self.db.read() as tx:
-            paced = [index.name for index in self.attached.of(tx) if index.paced]
-            return trees_rows.dirty_count(tx, without=paced)
+    async def ready(self) -> list[str]:
+        """Have made what the trees of indexes are grown by, where that is more than what is stored; return why some were not."""
+        host = MemoryHost(self.db, self.cache, self.config, self.steps, self.vectors, self.summaries)
+
+        def grown() -> list[Index]:
+            with self.db.read() as tx:
+                return [index for index in self.attached.of(tx) if index.grows_by_artifacts]
+
+        return [why for index in await to_thread(grown) for why in await index.ready(host)]
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
-        return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
-
-    async def catch_up(
-        self,
-        names: Collection[str] | None = None,
-        *,
-        failed: bool = True,
-        now: datetime | None = None,
-        occasion: Occasion = "advance",
-    ) -> list[str]:
-        """Bring indexes up to the end of the feed; return which could not be, and why.
-
-        Args:
-            names: of these; None for all that are behind, or deferred. Those that cannot be used here are passed over.
-            failed: also the indexes and summaries that have failed before.
-            now: the present, aware; None is the clock's.
-            occasion: why they are advanced.
-
-        Raises:
-            StoreError: if the memory cannot be written.
-        """
-        if failed:
-            self.summaries.try_again()
-        config = self.config if now is None else replace(self.config, clock=lambda: now)
-        host = MemoryHost(
-            self.db, self.cache, config, self.steps, self.vectors, self.summaries, occasion=occasion
-        )
-        problems: list[str] = []
-        for index in await to_thread(self._lagging, names, failed):
-            until, lost, _ = await to_thread(self._standing, index.name)
-            if lost is not None:
-                problems.append(lost)
-            elif (error := await attempted(index.advance(host, until))) is not None:
-                why = described(error)
-                await host.write(partial(indexes.stop, name=index.name, reason=why))
-                goes_on = "it stays behind, and resume() moves it on"
-                problems.append(
-                    IndexProblem.of(
-                        f"the index {index.name!r} {why}; {goes_on}",
-                        f"the index {index.name!r} failed: {named(error)}; {goes_on}",
-                    )
-                )
-            elif (await to_thread(self._standing, index.name))[2]:  # by what failed before, also elsewhere
-                await host.write(partial(indexes.go_on, name=index.name))
-        return problems
-
-    def _lagging(self, names: Collection[str] | None, failed: bool) -> list[Index]:
-        with self.db.read() as tx:
-            rows, end = indexes.rows(tx), indexes.feed_position(tx)
-            stopped = {row.name for row in rows if row.reason is not None}
-            behind = {row.name for row in rows if row.cursor != end}
-            wanted = [
-                index
-                for index in self.attached.of(tx)
-                if (
-                    index.name in behind or index.deferred or index.paced
-                    if names is None
-                    else index.name in names
-                )
-            ]
-            return [index for index in wanted if failed or index.name not in stopped]
-
-    def _standing(self, name: str) -> tuple[int, str | None, bool]:
-        """Return the end of the feed, why an index cannot go on to it (None if it can), and whether it was stopped."""
-        with self.db.read() as tx:
-            row = indexes.find(tx, name)
-            lost = None if row is None else self.attached.lost(tx, row)
-            return indexes.feed_position(tx), lost, row is not None and row.reason is not None
+        return 0 if self.vectors is None else await fill_vectors(self.db, self.vectors)
 
 
 _log = logging.getLogger(__name__)
 
-Refresh = Literal["all", "path", "nothing"]
-"""What a write brings up to date before it returns."""
+Refresh = Literal["all", "nothing"]
+"""Which missing summaries a write makes before it returns."""
 
 MOST_TURNS_AT_ONCE = 4096
 """Turns whose chunks go to a model together. Enough to keep hundreds of requests in flight; what is made of a
@@ -303,16 +228,9 @@ class Batch:
         return any(one.replaced for one in self._stored.values())
 
     @property
-    def left_dirty(self) -> bool:
-        """Whether summaries are out of date, of this write or an earlier one."""
-        return self._refreshed.left > 0
-
-    @property
-    def placed(self) -> frozenset[int]:
-        """The trees that were written, also those that lost what was taken back."""
-        placed = [one.placed for one in self._stored.values()]
-        placed += [one.placed for one in self._committed.values()]
-        return frozenset[int]().union(*(one.trees for one in placed))
+    def changed(self) -> bool:
+        """Whether anything was written that summaries may be missing for."""
+        return bool(self._committed) or any(one.new_turns or one.replaced for one in self._stored.values())
 
     async def process(self, stored: Mapping[int, StoredSession]) -> None:
         """Extract, embed, judge and commit some sessions together.
@@ -338,15 +256,18 @@ class Batch:
             else:
                 self._errors[at] = committed
 
-    async def finish(self, *, refresh: Refresh | None) -> None:
-        """Make missing vectors, advance indexes that lag, refresh the wanted summaries, and read repeated results.
+    async def finish(self, *, refresh: Refresh | None, now_ms: int | None = None) -> None:
+        """Make missing vectors, refresh the wanted summaries, and read repeated results.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
 
         Args:
-            refresh: all summaries that are out of date, those above what was written, or none; None for sessions that
-                were received and no more.
+            refresh: all summaries that are missing, or none; None for sessions that were received and no more.
+            now_ms: the instant by which summaries are due; None for what was said last.
         """
+        for error in self._errors.values():
+            if isinstance(error, StoreReplacedError):
+                raise error  # no session can be written, and the next call is to open what is there now
         lacking = any(one.reworded for one in self._stored.values())
         lacking = lacking or any(one.unembedded for one in self._committed.values())
         if refresh is not None and lacking:
@@ -354,19 +275,13 @@ class Batch:
                 await self.writer.fill_vectors()
             except ModelError as exc:
                 self.problems.append(f"vectors are left: {exc}; resume() makes them")
-        if refresh is not None:
-            self.problems += await self.writer.catch_up(failed=False, occasion="write")
         timer = self._stored[max(self._committed)].timer if self._committed else Timer()
-        trees = (
-            self.placed | await to_thread(self.writer.deferred_trees) if refresh == "path" else frozenset()
-        )
+        if self.replaced:
+            await to_thread(self.writer.sweep)
         if refresh == "all" and (self._committed or not self._stored):
-            self._refreshed = await self.writer.refresh(timer)
-        elif trees:
-            self._refreshed = await self.writer.refresh(timer, trees)
-        else:
-            self._refreshed = Refreshed(left=await to_thread(self.writer.count_dirty))
-        self._tried = refresh in ("all", "path")
+            self.problems += await self.writer.ready()
+            self._refreshed = await self.writer.refresh(timer, now_ms)
+            self._tried = True
         for at, one in self._stored.items():
             if one.repeats is not None and at not in self._errors:
                 self._repeated[at] = await to_thread(self._first_result, self._own_result(at), one.repeats)
@@ -401,8 +316,6 @@ class Batch:
             refused=stored.refused,
             redacted=stored.redacted,
             replaced=stored.replaced,
-            trees_updated=len(done.placed.trees),
-            nodes_written=done.placed.nodes,
             nodes_refreshed=refreshed.nodes,
             nodes_dirty=refreshed.left,
             usage=cost,

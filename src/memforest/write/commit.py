@@ -1,6 +1,6 @@
 """The transactions that turn extracted chunks into memory (design: write path, step 4).
 
-Facts, occurrences, entities, states, routing, placements, dirty marks and the chunks' status are written together, a part
+Facts, occurrences, entities, states, vectors and the chunks' status are written together, a part
 of a long session at a time, so that other writers wait for no transaction long. Which statements are which facts is
 planned inside the transaction, so that it holds against whatever another process has written in the meantime. That needs
 no model, only vectors.
@@ -43,8 +43,6 @@ from memforest.store.database import Database
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, ChunkRow
 from memforest.times import to_ms
-from memforest.trees.attached import Attached, Placings
-from memforest.trees.index import Placed
 from memforest.write.corrections import retract_chunk, settle_chunks
 from memforest.write.extract import ExtractedSession
 from memforest.write.reword import (
@@ -77,19 +75,15 @@ class CommittedSession:
     """Row ids of the facts that are among `added` or `merged`."""
     states: list[int] = field(default_factory=list)
     """Row ids of the observations of states that were written now."""
-    placed: Placed = field(default_factory=Placed)
     unembedded: bool = False
     """Whether a corrected statement was written that has no vector yet."""
 
 
-def commit(
-    tx: Tx, placings: Placings, work: ExtractedSession, stored_ms: int, done: CommittedSession
-) -> None:
+def commit(tx: Tx, work: ExtractedSession, stored_ms: int, done: CommittedSession) -> None:
     """Write a session's extracted chunks; chunks that another process has finished are left alone.
 
     Args:
         tx: the open write transaction.
-        placings: the indexes, which are told what changes.
         work: the session, or a part of it.
         stored_ms: the present, UTC ms.
         done: what was written of the session before; what is written now is added.
@@ -97,7 +91,7 @@ def commit(
     Raises:
         SessionConflictError: if another writer has overwritten the session since it was read.
     """
-    work = _still_open(tx, placings, work, done)
+    work = _still_open(tx, work, done)
     if not work.outcomes:
         return
     ensure_wordings(tx)
@@ -114,7 +108,7 @@ def commit(
     plans = plan_facts(
         said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
     )
-    _write_facts(tx, placings, work, plans, stored_ms, done)
+    _write_facts(tx, work, plans, stored_ms, done)
     is_whole = sessions.finish_chunks(
         tx,
         work.stored.row,
@@ -130,7 +124,7 @@ def commit(
         ],
     )
     if corrections.exists(tx):
-        settled = settle_chunks(tx, placings, [chunk.row for chunk, _ in work.outcomes], work.vectors)
+        settled = settle_chunks(tx, [chunk.row for chunk, _ in work.outcomes], work.vectors)
         done.unembedded |= settled.unembedded
         done.warnings.update(dict.fromkeys(settled.warnings))
     rows = [
@@ -141,14 +135,11 @@ def commit(
     ]
     derived.put_vectors(tx, "turn", rows)
     if is_whole:
-        drop_chosen(tx, placings)
-    done.placed = placings.close(done.placed)
+        drop_chosen(tx)
     meta.bump(tx)
 
 
-def _still_open(
-    tx: Tx, placings: Placings, work: ExtractedSession, done: CommittedSession
-) -> ExtractedSession:
+def _still_open(tx: Tx, work: ExtractedSession, done: CommittedSession) -> ExtractedSession:
     """Return the part with the chunks that are still open and span the same turns, as another writer may have changed them.
 
     What was made of a failed chunk is taken back where it could be read now; else it stays as it was.
@@ -182,7 +173,7 @@ def _still_open(
         elif outcome.failure is not None:
             sessions.fail_again(tx, chunk.row, outcome.failure)
         else:
-            done.unembedded |= retract_chunk(tx, placings, chunk.row)
+            done.unembedded |= retract_chunk(tx, chunk.row)
             sessions.add_chunks(tx, chunk.session, [(chunk.ordinal, chunk.first, chunk.last)])
             [anew] = sessions.chunks(tx, chunk.session, chunk.first, chunk.last)
             outcomes.append((anew, outcome))
@@ -212,7 +203,6 @@ def near_facts(
 
 def _write_facts(
     tx: Tx,
-    placings: Placings,
     work: ExtractedSession,
     plans: Sequence[FactPlan],
     stored_ms: int,
@@ -289,7 +279,7 @@ def _write_facts(
         naming.add(one.candidate, fact, row, one.said_ms)
     done.states += naming.write()
     # New ones stand already as their first occurrences say.
-    restated = {row: restate_fact(tx, placings, fact) for row, fact in joined.items()}
+    restated = {row: restate_fact(tx, fact) for row, fact in joined.items()}
     facts = [restated.get(fact.row, fact) for fact in facts]
     derived.put_vectors(
         tx,
@@ -305,7 +295,6 @@ PART_CHUNKS = 128
 async def commit_in_parts(
     db: Database,
     config: Config,
-    attached: Attached,
     work: ExtractedSession,
     timer: Timer,
 ) -> CommittedSession | SessionConflictError:
@@ -316,7 +305,6 @@ async def commit_in_parts(
     Args:
         db: the memory.
         config: for the clock.
-        attached: the memory's indexes.
         work: the session.
         timer: of the write.
 
@@ -355,7 +343,7 @@ async def commit_in_parts(
         if first:
             await asyncio.sleep(PAUSE_S)
         try:
-            await to_thread(_commit_part, db, config, attached, part, done, timer)
+            await to_thread(_commit_part, db, config, part, done, timer)
         except SessionConflictError as exc:
             return exc
     if done.states:
@@ -366,7 +354,6 @@ async def commit_in_parts(
 def _commit_part(
     db: Database,
     config: Config,
-    attached: Attached,
     part: ExtractedSession,
     done: CommittedSession,
     timer: Timer,
@@ -374,7 +361,7 @@ def _commit_part(
     with db.write() as tx:
         if part.model is not None:
             check_own(tx, db.path, part.model)
-        commit(tx, Placings(tx, attached), part, to_ms(config.clock()), done)
+        commit(tx, part, to_ms(config.clock()), done)
         written = time.perf_counter()
     timer.add("route.commit", written)
 

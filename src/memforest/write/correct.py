@@ -2,7 +2,6 @@
 
 Nothing that was said is overwritten. A correction is a row of its own, and its consequences are written in the same
 transaction (`memforest.write.corrections`). Only the text of an update is embedded, before the transaction begins.
-Indexes that are placed behind a write are placed before the verb returns.
 
 Of entities only the decision is written. Which names are one follows from it, and from what was said, each time a
 snapshot is read.
@@ -35,7 +34,6 @@ from memforest.store.corrections import HIDDEN, PINNED, Correction, CorrectionKi
 from memforest.store.facts import FactRow
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.attached import Placings
 from memforest.write.batch import SessionWriter
 from memforest.write.corrections import chunks_about, note_places, settle_chunks
 from memforest.write.rebuild import keep_writers_embedder
@@ -109,7 +107,7 @@ async def undo(writer: SessionWriter, key: str) -> CorrectionView:
 
 
 async def _corrected(writer: SessionWriter, work: Callable[[Tx], _Done]) -> CorrectionView:
-    """Write a correction, then make the vector that it lacks and advance the indexes."""
+    """Write a correction, then make the vector that it lacks."""
 
     def run() -> _Done:
         with writer.db.write() as tx:
@@ -123,8 +121,6 @@ async def _corrected(writer: SessionWriter, work: Callable[[Tx], _Done]) -> Corr
     if unembedded:
         with suppress(ModelError):  # it is corrected; resume() makes what is left
             await writer.fill_vectors()
-    for problem in await writer.catch_up(failed=False, occasion="write"):
-        _log.warning("%s", getattr(problem, "logged", problem))
     return CorrectionView(
         key=correction.key,
         kind=correction.kind,
@@ -163,10 +159,8 @@ def _settle(
     tx: Tx, writer: SessionWriter, chunks: Collection[int], vectors: Mapping[bytes, NDArray[np.float32]]
 ) -> bool:
     """Apply the corrections to some chunks; return whether a fact lacks its vector now."""
-    placings = Placings(tx, writer.attached)
-    settled = settle_chunks(tx, placings, sorted(chunks), vectors)
-    drop_chosen(tx, placings)
-    placings.close()
+    settled = settle_chunks(tx, sorted(chunks), vectors)
+    drop_chosen(tx)
     return settled.unembedded
 
 

@@ -26,15 +26,14 @@ from memforest.reading.timestamps import stored_zone, zone_named
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import digest
 from memforest.store import corrections as corrections_rows
-from memforest.store import derived, indexes, meta, sessions
+from memforest.store import derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.corrections import HIDDEN, Correction
+from memforest.store.corrections import Correction
 from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
 from memforest.store.facts import FactRow
 from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
-from memforest.trees.attached import Placings
 from memforest.write.reword import (
     Naming,
     drop_unnamed,
@@ -58,14 +57,11 @@ class Settled:
     warnings: tuple[str, ...] = ()
 
 
-def settle_chunks(
-    tx: Tx, placings: Placings, chunks: Collection[int], vectors: Vectors = MappingProxyType({})
-) -> Settled:
+def settle_chunks(tx: Tx, chunks: Collection[int], vectors: Vectors = MappingProxyType({})) -> Settled:
     """Bring the corrected statements and the verdicts of some chunks in line with the corrections.
 
     Args:
         tx: the open write transaction.
-        placings: the indexes, which are told what changes.
         chunks: what they say is written.
         vectors: digest of a text -> its unit vector, of what may be written.
     """
@@ -76,14 +72,13 @@ def settle_chunks(
         own = [one for one in found if said.facts[one.fact].fact_id == correction.fact_id]
         new = [one for one in own if not said.is_again(correction, one)]
         corrections_rows.add_places(tx, number, (place for one in new for place in said.places(one)))
-    writer = _Instead(tx, placings, vectors)
+    writer = _Instead(tx, vectors)
     made = writer.write(said, _wanted(tx, said))
-    settle_verdicts(tx, placings, {*said.facts, *made})
-    _tell_anew(tx, placings, writer.chunks)
+    settle_verdicts(tx, {*said.facts, *made})
     return Settled(writer.unembedded, writer.gone, tuple(dict.fromkeys(_said_again(said))))
 
 
-def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
+def settle_verdicts(tx: Tx, facts: Collection[int]) -> None:
     """Derive the verdicts of facts from the corrections, and write those that differ."""
     stored = facts_rows.facts_with_ids(tx, facts)
     if not any(fact.verdict for fact in stored.values()) and not corrections_rows.exists(tx):
@@ -91,21 +86,7 @@ def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
     now = verdicts(tx, stored.values())
     changed = [row for row, fact in stored.items() if now[row] != fact.verdict]
     for row in changed:
-        if (now[row] >= HIDDEN) != (stored[row].verdict >= HIDDEN):
-            placings.leave("fact", (row,))
         corrections_rows.put_verdict(tx, row, now[row])
-    chunks = {one.chunk for found in facts_rows.occurrences(tx, changed).values() for one in found}
-    _tell_anew(tx, placings, chunks)
-
-
-def _tell_anew(tx: Tx, placings: Placings, chunks: Collection[int]) -> None:
-    """Let indexes place chunks again whose turns are shown otherwise now, so that the summaries above them are made anew."""
-    ordered = sorted(chunks)
-    turns = list(corrections_rows.turns_of_chunks(tx, ordered))
-    placings.leave("chunk", ordered)
-    placings.leave("turn", turns)
-    indexes.note(tx, "chunk", ordered)
-    indexes.note(tx, "turn", turns)
 
 
 def note_places(tx: Tx, correction: int, fact: int, chunks: Collection[int]) -> None:
@@ -204,14 +185,11 @@ def _silent_spots(tx: Tx, said: ChunksSaid, correction: Correction) -> list[_Spo
 class _Instead:
     """Writes the statements that updates put in the place of others, inside one write transaction."""
 
-    def __init__(self, tx: Tx, placings: Placings, vectors: Vectors) -> None:
+    def __init__(self, tx: Tx, vectors: Vectors) -> None:
         self._tx = tx
-        self._placings = placings
         self._vectors = vectors
         self._zone = zone_named(stored_zone(tx) or "UTC")
         self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
-        self.chunks: set[int] = set()
-        """Chunks with something that is shown otherwise now."""
         self.unembedded = False
         self.gone: tuple[FactRow, ...] = ()
 
@@ -221,10 +199,8 @@ class _Instead:
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
         gone = [one for key, one in there.items() if key not in asked]
         ids = [one.row for one in gone]
-        self.chunks |= {one.chunk for one in gone}
         lost, _, _, reworded = without_occurrences(
             self._tx,
-            self._placings,
             sorted({one.fact for one in gone}),
             aliases_of_occurrences(self._tx, ids),
             lambda: corrections_rows.drop_said_instead(self._tx, ids),
@@ -245,10 +221,9 @@ class _Instead:
         stored = fact is not None
         for spot in sorted(spots, key=lambda one: (one.said_ms, one.place)):
             fact = self._occurrence(correction, spot, fact)
-            self.chunks.add(spot.chunk)
         assert fact is not None
         if stored:
-            fact = restate_fact(self._tx, self._placings, fact)
+            fact = restate_fact(self._tx, fact)
         if (key := digest(fact.text)) in self._vectors:
             derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
         elif meta.get(self._tx, "embedder") is not None:
@@ -335,27 +310,26 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
     return stored_ms, superseded
 
 
-def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
+def retract_session(tx: Tx, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
-    reworded = [retract_chunk(tx, placings, chunk.row) for chunk in sessions.chunks(tx, session)]
+    reworded = [retract_chunk(tx, chunk.row) for chunk in sessions.chunks(tx, session)]
     turns = sessions.turns(tx, session)
-    take_out(tx, placings, [row for row, _ in turns])
+    take_out(tx, [row for row, _ in turns])
     sessions.delete_session(tx, session)
-    demote_silent(tx, placings, {turn.speaker for _, turn in turns})
+    demote_silent(tx, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
 
 
-def take_out(tx: Tx, placings: Placings, turns: Sequence[int]) -> None:
+def take_out(tx: Tx, turns: Sequence[int]) -> None:
     """Delete what was made of turns by themselves, whose chunks are retracted: their places, words and vectors."""
-    placings.leave("turn", turns)
     for row in turns:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
 
 
-def retract_chunk(tx: Tx, placings: Placings, chunk: int) -> bool:
+def retract_chunk(tx: Tx, chunk: int) -> bool:
     """Delete a chunk, its occurrences, and the facts that nothing else supports; its turns stay.
 
     Returns:
@@ -364,20 +338,18 @@ def retract_chunk(tx: Tx, placings: Placings, chunk: int) -> bool:
     facts = facts_rows.facts_of_chunk(tx, chunk)
 
     def delete() -> None:
-        placings.leave("chunk", (chunk,))
         sessions.delete_chunk(tx, chunk)
 
-    _, _, left, reworded = without_occurrences(tx, placings, facts, aliases_of_chunk(tx, chunk), delete)
-    settle_verdicts(tx, placings, left)
+    _, _, left, reworded = without_occurrences(tx, facts, aliases_of_chunk(tx, chunk), delete)
+    settle_verdicts(tx, left)
     return reworded
 
 
-def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
+def demote_silent(tx: Tx, speakers: set[str]) -> None:
     """Demote entities that no longer speak in any session, and delete those that no fact names."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
     silent = [found.row for key in sorted(keys) if (found := facts_rows.entity_by_key(tx, key)) is not None]
-    placings.leave("entity", silent)
     for entity in silent:
         facts_rows.demote(tx, entity)
-    drop_unnamed(tx, placings, silent)
+    drop_unnamed(tx, silent)

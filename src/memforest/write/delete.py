@@ -1,7 +1,7 @@
 """Deleting something from one memory: a turn, a session, a fact, an entity, or a span of time.
 
 `aim` turns the target into the turns, the sentences of turns, and the occurrences that go (`memforest.write.erase`
-deletes them). The transaction is followed by the vectors of what is worded otherwise now, the indexes, and the log.
+deletes them). The transaction is followed by the vectors of what is worded otherwise now, the summaries that told of it, and the log.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from memforest.read.quoting import gone_digests
 from memforest.read.receipts import LAYERS, DeleteReceipt
 from memforest.reading.canonical import speaker_key
 from memforest.reading.tokens import SentenceSpan
+from memforest.search.snapshot import load_snapshot
 from memforest.search.vectors import question_tokens
-from memforest.store import derived, erase, facts, files, meta, sessions
+from memforest.store import artifacts, derived, erase, facts, files, meta, sessions
 from memforest.store.connections import Tx, mapped_errors, undone
 from memforest.store.database import Database
 from memforest.store.erase import counting, note_deleted, owner_of, table_counts
@@ -38,7 +39,7 @@ from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
 from memforest.times import EARLIEST, to_ms
-from memforest.trees.attached import Attached, Placings
+from memforest.trees.refresh import reachable
 from memforest.write.batch import SessionWriter
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
@@ -205,43 +206,41 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
     "entities": ("entity",),
     "aliases": ("alias", "name_use"),
     "choices": ("choice",),
-    "trees": ("tree",),
-    "leaves": ("leaf",),
-    "nodes": ("node",),
-    "summaries": ("derived_summary",),
-    "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
+    "summaries": ("artifact",),
+    "vectors": ("derived_turn_vector", "derived_fact_vector"),
     "corrections": ("correction",),
     "write_keys": ("write_key",),
-    "jobs": ("job",),
 }
 """Layer of a receipt -> the tables that are counted for it."""
-_OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "derived_summary": "summaries"}
 
 
-def delete_target(
-    db: Database, attached: Attached, target: DeleteTarget, now_ms: int
-) -> tuple[DeleteReceipt, bool]:
+def delete_target(db: Database, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
     """Delete in one transaction; return the receipt, and whether vectors are missing now.
 
-    The log still holds what was deleted (see `memforest.store.upkeep.purge`).
+    Summaries that tell of it are swept by the caller, and the log still holds what was deleted (see
+    `memforest.store.upkeep.purge`).
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
         StoreError: if the file cannot be written.
     """
     with db.write() as tx:
-        return _deleted(tx, attached, target, now_ms)
+        return _deleted(tx, target, now_ms)
 
 
-def count_target(db: Database, attached: Attached, target: DeleteTarget, now_ms: int) -> DeleteReceipt:
+def count_target(writer: SessionWriter, target: DeleteTarget, now_ms: int) -> DeleteReceipt:
     """Count what a deletion would take away: it is done, and undone before the transaction ends.
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
         StoreError: if the file cannot be written.
     """
-    with db.write() as tx, undone(tx):
-        return replace(_deleted(tx, attached, target, now_ms)[0], dry_run=True)
+    with writer.db.write() as tx, undone(tx):
+        receipt = replace(_deleted(tx, target, now_ms)[0], dry_run=True)
+        if receipt and artifacts.any_stored(tx):
+            left = reachable(tx, load_snapshot(tx), writer.attached.of(tx))
+            receipt.gone["summaries"] = len(artifacts.known(tx) - left)  # type: ignore[index]
+        return receipt
 
 
 def remove_memory(
@@ -293,21 +292,17 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
     return {**counts, "word_rows": counts["turns"] + counts["facts"]}
 
 
-def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
+def _deleted(tx: Tx, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
     cuts, forced, texts = aim(tx, target)
     if not cuts and not texts.corrections(tx):
         return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)), False
     with counting(tx) as counts:
-        erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
+        erased = erase_turns(tx, cuts, now_ms, forced, texts)
         note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
-    gone = {layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    gone = {layer: sum(counts.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
     gone["word_rows"] = erased.words
-    indexes = {
-        name: {_OF_INDEX[table]: count for table, count in found.items()}
-        for name, found in sorted(counts.indexes.items())
-    }
     changed = {name: count for name, count in sorted(erased.changed.items()) if count}
-    return DeleteReceipt(target.kind, gone, changed, indexes), erased.reworded
+    return DeleteReceipt(target.kind, gone, changed), erased.reworded
 
 
 LAST_EXPIRY = "expired_ms"
@@ -370,8 +365,8 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
     """
     now_ms = to_ms(writer.config.clock())
     if dry_run:
-        return await to_thread(count_target, writer.db, writer.attached, target, now_ms)
-    receipt, reworded = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
+        return await to_thread(count_target, writer, target, now_ms)
+    receipt, reworded = await to_thread(delete_target, writer.db, target, now_ms)
     problems: list[str] = []
     if not receipt:
         return receipt
@@ -380,7 +375,7 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
             await writer.fill_vectors()
         except ModelError as exc:
             problems.append(f"vectors are left: {exc}; resume() makes them")
-    problems += await writer.catch_up(failed=False, occasion="write")
+    receipt.gone["summaries"] = await to_thread(writer.sweep)  # type: ignore[index]  # it was made here
     secure, pending = await to_thread(purge, writer.db)
     return replace(
         receipt,

@@ -20,16 +20,15 @@ from typing import Any
 
 from memforest.reading.canonical import speaker_key
 from memforest.search.vectors import index_tokens
-from memforest.store import corrections, derived, erase, indexes, meta, sessions
+from memforest.store import corrections, derived, erase, meta, sessions
 from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.entities import resolve_aliases
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.sessions import StoredTurn, turns_of_session
-from memforest.text import fold, lexical_tokens
+from memforest.text import lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.attached import Placings
 from memforest.write.corrections import demote_silent, settle_chunks
 from memforest.write.erase_corrections import (
     DeletedKeys,
@@ -40,13 +39,10 @@ from memforest.write.erase_corrections import (
     reached_corrections,
     repeated,
     spelled,
-    word_runs,
 )
 from memforest.write.reword import drop_chosen, drop_unnamed, lessen_facts
 from memforest.write.sessions import CONTEXT_TURNS
 
-FORGOTTEN = "failed; what it told of was deleted"
-"""The reason of an index or a job that told of what was deleted."""
 FAILED = "what it failed on was deleted"
 """The reason of a failed chunk of which something was deleted."""
 
@@ -64,7 +60,7 @@ _NOTHING = DeletedKeys()
 
 @dataclass(slots=True)
 class Erased:
-    """What was changed, beside what went; `trees` are those that the indexes have written."""
+    """What was changed, beside what went."""
 
     changed: Counter[str] = field(default_factory=Counter)
     gone: tuple[FactRow, ...] = ()
@@ -74,13 +70,6 @@ class Erased:
     """What those said, and those that were changed."""
     reworded: bool = False
     """A fact or a turn has another text now, and no vector."""
-    trees: frozenset[int] = frozenset()
-    lost: set[str] = field(default_factory=set)
-    """Content words that only deleted text said where it stood."""
-
-    def tells(self, text: str) -> bool:
-        """Return whether a text holds one of the words that are lost."""
-        return not self.lost.isdisjoint(content_words(text))
 
 
 @dataclass(slots=True)
@@ -126,7 +115,6 @@ class _Session:
 
 def erase_turns(
     tx: Tx,
-    placings: Placings,
     cuts: Sequence[TurnCut],
     now_ms: int,
     forced: Collection[int] = (),
@@ -136,7 +124,6 @@ def erase_turns(
 
     Args:
         tx: the open write transaction, in which nothing was written yet.
-        placings: the indexes; they are closed here.
         cuts: each turn once.
         now_ms: the present, UTC ms.
         forced: occurrences that go in any case; turns of each are among the cuts.
@@ -148,24 +135,17 @@ def erase_turns(
     found = {session: _look(tx, session, group) for session, group in by_session.items()}
     done = Erased()
     turns = {cut.spot.row: cut for cut in cuts}
-    placings.leave("chunk", [chunk for one in found.values() for chunk in one.own_chunks])
-    placings.leave("turn", list(turns))
-    freed, facts, named = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
+    freed, facts, named = _drop_occurrences(tx, found, turns, frozenset(forced), texts, done)
     _drop_turns(tx, cuts, texts, done)
     for session, one in found.items():
         _settle_session(tx, session, one, texts, done, now_ms)
-    facts |= _drop_called(tx, placings, {cut.spot.speaker for cut in cuts}, named, done)
-    _settle_facts(tx, placings, freed, facts, done, now_ms)
+    facts |= _drop_called(tx, {cut.spot.speaker for cut in cuts}, named, done)
+    _settle_facts(tx, freed, facts, done, now_ms)
     done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
     erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
-    demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
-    drop_chosen(tx, placings, at_once=True)
-    done.changed["jobs"] += erase.forget_reasons(tx, done.tells, FORGOTTEN)
-    runs = frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts))
-    erase.drop_jobs(tx, lambda text: any(run in fold(text) for run in runs))
+    demote_silent(tx, {cut.spot.speaker for cut in cuts if cut.text is None})
+    drop_chosen(tx, at_once=True)
     erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
-    done.trees = placings.close().trees
-    derived.drop_stale(tx)  # now that the nodes above what went are marked
     derived.purge_words(tx, done.tokens)
     meta.bump(tx)
     return done
@@ -184,7 +164,6 @@ def _look(tx: Tx, session: int, cuts: Sequence[TurnCut]) -> _Session:
 
 def _drop_occurrences(
     tx: Tx,
-    placings: Placings,
     found: Mapping[int, _Session],
     turns: Mapping[int, TurnCut],
     forced: frozenset[int],
@@ -199,7 +178,6 @@ def _drop_occurrences(
     """
     lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
     spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
-    done.lost.update(*lost.values())
     facts = erase.facts_of_chunks(tx, lost)
     names = erase.entities_spelled(tx, facts)
     told = entities_rows.of_facts(tx, facts)
@@ -219,7 +197,6 @@ def _drop_occurrences(
     sessions_cut = {cut.spot.session_id for cut in turns.values()}
     reached = reached_corrections(tx, sessions_cut, lost, texts.corrections(tx))
     erase.drop_stray_places(tx, reached, sessions_cut)
-    placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
     labelled = [  # their labels hold words of deleted text, whatever is left of their statements
         one.id
@@ -228,21 +205,20 @@ def _drop_occurrences(
     ]
     entities_rows.drop(tx, labelled)
     freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
-    placings.leave("fact", sorted(set(freed.made.values()) - set(going.values())))
     more_used, more_named = erase.drop_occurrences(tx, freed.made)
     erase.drop_corrections(tx, freed.gone)
     done.changed["corrections"] += len(freed.changed)
     touched = {*going.values(), *freed.made.values()}
-    left = _lessen(tx, placings, touched, done)
+    left = _lessen(tx, touched, done)
     named |= more_named
-    drop_unnamed(tx, placings, named)
+    drop_unnamed(tx, named)
     resolve_aliases(tx, used | more_used)
     return freed, left, named
 
 
-def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) -> frozenset[int]:
+def _lessen(tx: Tx, facts: Collection[int], done: Erased) -> frozenset[int]:
     """Delete those of some facts that have no occurrence left, and restate the others, which are returned."""
-    gone, changed, left, reworded = lessen_facts(tx, placings, facts)
+    gone, changed, left, reworded = lessen_facts(tx, facts)
     done.gone += gone
     done.changed["facts"] += len(changed)
     for fact in (*gone, *changed):
@@ -251,9 +227,7 @@ def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) ->
     return left
 
 
-def _drop_called(
-    tx: Tx, placings: Placings, names: Collection[str], entities: set[int], done: Erased
-) -> frozenset[int]:
+def _drop_called(tx: Tx, names: Collection[str], entities: set[int], done: Erased) -> frozenset[int]:
     """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more.
 
     `entities` that were named are looked at, and those that are named here are added. Returns the facts that are left.
@@ -266,24 +240,21 @@ def _drop_called(
         key = facts_rows.entity_with_row(tx, entity).key
         if key not in heard and not any(spelled(text, key) for text in erase.texts_naming(tx, entity)):
             going.update(called)
-    placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
-    left = _lessen(tx, placings, set(going.values()), done)
-    drop_unnamed(tx, placings, named)
+    left = _lessen(tx, set(going.values()), done)
+    drop_unnamed(tx, named)
     resolve_aliases(tx, used)
     entities |= named
     return left
 
 
-def _settle_facts(
-    tx: Tx, placings: Placings, freed: FreedCorrections, facts: frozenset[int], done: Erased, now_ms: int
-) -> None:
+def _settle_facts(tx: Tx, freed: FreedCorrections, facts: frozenset[int], done: Erased, now_ms: int) -> None:
     """Apply the corrections to what is left, and count the facts that went."""
     if freed or corrections.exists(tx):
         found = (facts_rows.fact_by_id(tx, one) for one in sorted(freed.statements))
         facts = facts.union(fact.row for fact in found if fact is not None)
         chunks = {one.chunk for several in facts_rows.occurrences(tx, facts).values() for one in several}
-        settled = settle_chunks(tx, placings, chunks | freed.chunks)
+        settled = settle_chunks(tx, chunks | freed.chunks)
         done.gone += settled.gone
         done.reworded |= settled.unembedded
     done.words += len(done.gone)
@@ -354,7 +325,6 @@ def _settle_session(
         if not erase.fit_chunk(tx, chunk.row, skipped, None if chunk.reason is None else FAILED):
             sessions.delete_chunk(tx, chunk.row)
         elif chunk.row in own:
-            indexes.note(tx, "chunk", [chunk.row])
             done.changed["chunks"] += 1
     metadata = json.dumps(stored.metadata, ensure_ascii=False)
     if stored.metadata and stored.turns:

@@ -39,14 +39,6 @@ def content_words(*texts: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def word_runs(text: str) -> frozenset[str]:
-    """Return the runs of `RUN` words of a text, folded, by which a copy of it could be recognised; of a shorter one, itself."""
-    said = fold(text).split()
-    if len(said) <= RUN:
-        return frozenset({" ".join(said)} if len(said) > 1 else ())
-    return frozenset(" ".join(said[at : at + RUN]) for at in range(len(said) - RUN + 1))
-
-
 def repeated(text: str, said: str) -> bool:
     """Return whether a text has a sentence of three words or more of what was said, word for word.
 

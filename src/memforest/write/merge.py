@@ -1,9 +1,8 @@
 """Merging another memory into one, from the check of both to fresh summaries.
 
 Sessions are copied some at a time, each transaction whole sessions, so that other writers wait for none of them long.
-After a crash between two of them, merging again goes on: what is here already is found and left. Indexes are brought up
-to date behind the last one: trees are taken over first (`take_over`), the rest is placed. Until then, and after a crash,
-they lag as behind any write, and `resume` moves them on.
+After a crash between two of them, merging again goes on: what is here already is found and left. Behind the last one, the
+summaries of the other memory that this one asks for are copied; the others are made like those of any write.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from memforest.read.summaries import Summaries
 from memforest.reading.canonical import Same
 from memforest.reading.timestamps import keep_zone
 from memforest.search.vectors import digest, keep_embedder
-from memforest.store import copying, indexes, meta
-from memforest.store import facts as facts_rows
-from memforest.store import trees as trees_rows
+from memforest.store import artifacts, meta
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.derived import unpack_vectors
@@ -33,9 +30,7 @@ from memforest.store.erase import deleted
 from memforest.store.sessions import Origin
 from memforest.store.upkeep import purge
 from memforest.times import to_ms
-from memforest.trees.attached import Attached, Placings
-from memforest.trees.index import Copied
-from memforest.trees.refresh import Refreshed
+from memforest.trees.refresh import Refreshed, reachable
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
 from memforest.write.erase_corrections import sweep_corrections
@@ -43,78 +38,6 @@ from memforest.write.extract import NewFacts, find_same
 from memforest.write.merge_copy import copy_sessions, match_new, merge_choices
 from memforest.write.merge_match import facts_of, merge_corrections, new_corrections, read_facts
 from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches, renamed
-
-
-def current_indexes(tx: Tx) -> dict[str, int]:
-    """Return the cursors of the indexes that have placed everything that is here now."""
-    end = indexes.feed_position(tx)
-    return {row.name: row.cursor for row in indexes.rows(tx) if row.cursor == end}
-
-
-def take_over(
-    db: Database,
-    attached: Attached,
-    other: Database,
-    merging: Merging,
-    cursors: Mapping[str, int],
-) -> int:
-    """Let indexes take over trees of the same indexes of another memory, and return how many.
-
-    An index that somebody has moved on meanwhile takes over nothing more: its notes were placed one by one.
-
-    Args:
-        db: the memory that is merged into.
-        attached: its indexes.
-        other: the memory that is merged.
-        merging: what was copied.
-        cursors: of the indexes that were up to date before the merge.
-    """
-    taken = 0
-    with other.read() as source:
-        with db.read() as tx:
-            copied = copied_as_it_is(tx, source, merging)
-            found = [
-                index
-                for row in indexes.rows(tx)
-                if row.name in cursors
-                and not (index := attached.open(row)).deferred
-                # the other memory has the same index, of the same shape, and up to date
-                and (there := indexes.find(source, row.name)) is not None
-                and there.settings == row.settings
-                and there.cursor == indexes.feed_position(source)
-            ]
-        for index in found:
-            for piece in index.merge(copied):
-                with db.write() as tx:
-                    now = indexes.find(tx, index.name)
-                    if now is None or now.cursor != cursors[index.name]:
-                        break
-                    taken += piece(tx)
-                    meta.bump(tx)
-    return taken
-
-
-def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
-    """Return what is here exactly as it is there: nothing that has another name or verdict here."""
-    new = {row: merging.facts[row] for row in merging.new_facts}
-    there, here = copying.fact_places(source, new), copying.fact_places(tx, new.values())
-    facts = {row: own for row, own in new.items() if there.get(row) == here.get(own)}
-    sessions = dict(merging.sessions)
-    entities = {row: merging.entities[row] for row in merging.new_entities}
-    if merging.names:
-        labels = {one.row: one.key for one in facts_rows.entities(source)}
-        entities = {row: own for row, own in entities.items() if labels.get(row) not in merging.names.here}
-        sessions = {
-            row: own
-            for row, own in sessions.items()
-            if all(merging.names.speaker(name) == name for name in copying.speakers_of(source, row))
-        }
-    theirs, ours = copying.verdicts(source, merging.facts), copying.verdicts(tx, merging.facts.values())
-    judged = [row for row, verdict in theirs.items() if ours.get(merging.facts[row], 0) != verdict]
-    for session in copying.sessions_of_facts(source, judged):
-        sessions.pop(session, None)  # its summaries may tell what is hidden here, or not tell what is shown
-    return Copied(source, sessions, merging.turns, merging.chunks, facts, entities, merging.session_ids)
-
 
 BATCH_TURNS = 1_024
 """Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
@@ -130,8 +53,8 @@ async def merge_memory(
     return await _Merge(writer, owner, other, theirs, options).run()
 
 
-_Before = tuple[Mapping[int, int], tuple[str, ...], tuple[str, ...]]
-"""Sizes of the trees before the merge, and the participants and the other entities that have one name in both memories."""
+_Before = tuple[tuple[str, ...], tuple[str, ...]]
+"""The participants and the other entities that have one name in both memories."""
 
 
 class _Merge:
@@ -155,23 +78,14 @@ class _Merge:
         plan, before = await to_thread(self._planned)
         if self._options.dry_run:
             return await to_thread(self._dry, plan, before)
-        merging, corrections, cursors = await to_thread(self._begin, plan)
+        merging, corrections = await to_thread(self._begin, plan)
         merging.same = await self._judged(plan, merging)
         done = await self._copy(plan, merging)
+        if merging.reworded:
+            await self._writer.fill_vectors()
         with self._timer.timed("place"):
-            taken = await to_thread(
-                take_over,
-                self._db,
-                self._writer.attached,
-                self._other,
-                merging,
-                cursors,
-            )
-            if merging.reworded:
-                await self._writer.fill_vectors()
-            problems = await self._writer.catch_up(failed=False, occasion="write")
-        grown, total = await to_thread(self._grown, before)
-        refreshed, fresh = await self._refresh(grown)
+            copied = await to_thread(self._take_over, merging)
+        refreshed = await self._refresh()
         return self._result(
             plan,
             before,
@@ -180,20 +94,30 @@ class _Merge:
             facts_merged=len(merging.facts) - len(merging.new_facts),
             entities_added=len(merging.new_entities),
             corrections_added=corrections,
-            trees_copied=taken,
-            trees_merged=len(grown & before[0].keys()),
-            total_trees=total,
+            summaries_copied=copied,
             nodes_refreshed=refreshed.nodes,
             nodes_dirty=refreshed.left,
-            flushed_tree_ids=fresh,
             warnings=(
                 *plan.notes,
                 *merging.warnings,
-                *problems,
                 *refreshed.failures,
                 *current_ledger().warnings,
             ),
         )
+
+    def _take_over(self, merging: Merging) -> int:
+        """Copy the summaries of the other memory that this one asks for, and return how many."""
+        with self._other.read() as source, self._db.write() as tx:
+            wanted = reachable(tx, self._writer.cache.get(tx), self._writer.attached.of(tx))
+            wanted -= artifacts.known(tx)
+            same = merging.vectors  # else they are of another embedder
+            rows = [
+                (*row[:5], row[5] if same else None)
+                for row in artifacts.everything(source)
+                if row[0] in wanted
+            ]
+            artifacts.add_all(tx, rows)
+        return len(rows)
 
     def _planned(self) -> tuple[Plan, _Before]:
         with self._timer.timed("plan"), self._other.read() as source, self._db.read() as tx:
@@ -206,8 +130,7 @@ class _Merge:
                 embedder=None if self._embedder is None else self._embedder.model_id,
             )
             people, things = merge_plan.joined(tx, source, plan.names)
-            sizes = {head.tree: head.count for _, _, head in trees_rows.heads(tx)}
-            return plan, (sizes, tuple(people), tuple(things))
+            return plan, (tuple(people), tuple(things))
 
     def _dry(self, plan: Plan, before: _Before) -> MergeResult:
         """Return what would be done, by reading alone."""
@@ -230,26 +153,22 @@ class _Merge:
             facts_inserted=inserted,
             facts_merged=joined,
             corrections_added=new,
-            total_trees=len(before[0]),
             warnings=plan.notes,
         )
 
-    def _begin(self, plan: Plan) -> tuple[Merging, int, dict[str, int]]:
+    def _begin(self, plan: Plan) -> tuple[Merging, int]:
         """Store whose memory is merged, and what people decided there; from here on merging again changes no names."""
         with self._other.read() as source, self._db.write() as tx:
-            cursors = current_indexes(tx)
-            placings = Placings(tx, self._writer.attached, later=True)
             keep_embedder(tx, self._db.path, self._embedder)
             keep_zone(tx, self._writer.config)
             stored_ms = to_ms(self._writer.config.clock())
             origins = merge_plan.keep_origins(tx, plan, stored_ms)
-            rows, decided, new, settled = merge_corrections(tx, source, placings, plan, stored_ms)
-            placings.close()
+            rows, decided, new, settled = merge_corrections(tx, source, plan, stored_ms)
             merging = self._merging(tx, source, plan, stored_ms, origins)
             merging.corrections, merging.decided = rows, decided
             merging.settle(settled)
             meta.bump(tx)
-        return merging, new, cursors
+        return merging, new
 
     def _merging(
         self,
@@ -310,6 +229,7 @@ class _Merge:
         if over:
             await to_thread(self._sweep, over)
         if merging.cut or over:
+            await to_thread(self._writer.sweep)
             await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
         return done
 
@@ -326,7 +246,7 @@ class _Merge:
                         if found.how != "same":
                             yield found
 
-            copy_sessions(tx, source, self._writer.attached, merging, wanted())
+            copy_sessions(tx, source, merging, wanted())
         return done
 
     def _sweep(self, sessions: Sequence[str]) -> None:
@@ -336,38 +256,17 @@ class _Merge:
                 sweep_corrections(tx, session_id)
             meta.bump(tx)
 
-    def _grown(self, before: _Before) -> tuple[set[int], int]:
-        """Return the trees that have other leaves now, and how many trees there are."""
-        with self._db.read() as tx:
-            sizes = {head.tree: head.count for _, _, head in trees_rows.heads(tx)}
-        return {tree for tree, size in sizes.items() if before[0].get(tree) != size}, len(sizes)
-
-    async def _refresh(self, trees: set[int]) -> tuple[Refreshed, tuple[str, ...]]:
-        """Make the summaries that are wanted now; return the titles of the trees that are up to date by that, too."""
+    async def _refresh(self) -> Refreshed:
+        """Make the summaries that are wanted now, or begin to make them."""
         summaries: Summaries = self._writer.summaries
         refresh, policy = self._options.refresh, summaries.policy
         if refresh or (refresh is None and policy == "path"):
             with self._timer.timed("refresh"):
-                dirty = await to_thread(self._dirty_titles)
-                done = await self._writer.refresh(self._timer, None if refresh else trees)
-                still = await to_thread(self._dirty_titles)
-            return done, tuple(dirty[tree] for tree in dirty if tree not in still)
-        done = Refreshed(left=await to_thread(self._writer.count_dirty))
-        if refresh is None and policy == "behind" and done.left:
+                return await self._writer.refresh(self._timer)
+        if refresh is None and policy == "behind":
             ledger = current_ledger()
-            await summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), frozenset(trees))
-        return done, ()
-
-    def _dirty_titles(self) -> dict[int, str]:
-        """Return what the trees are called that have dirty nodes."""
-        with self._db.read() as tx:
-            trees = trees_rows.dirty_trees(tx)
-            found: dict[int, str] = {}
-            for index in self._writer.attached.of(tx):
-                if index.paced:
-                    continue
-                found |= index.titles(tx, [tree for tree, owner in trees.items() if owner == index.name])
-            return found
+            summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
+        return Refreshed()
 
     def _result(
         self, plan: Plan, before: _Before, done: Sequence[SessionPlan], **counts: object
@@ -381,8 +280,8 @@ class _Merge:
             turns_added=sum(one.turns for one in done),
             renamed=renamed(one for one in done if one.how != "same"),
             people=dict(plan.names.here),
-            participants_joined=before[1],
-            entities_joined=before[2],
+            participants_joined=before[0],
+            entities_joined=before[1],
             elapsed_sec=round(time.perf_counter() - self._started, 6),
             usage=usage(current_ledger(), self._timer.ms, ran),
             **counts,  # type: ignore[arg-type]

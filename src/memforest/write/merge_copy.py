@@ -16,7 +16,7 @@ from memforest.read.quoting import derived_id
 from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
 from memforest.records import EntityKind
 from memforest.search.vectors import index_tokens
-from memforest.store import copying, corrections, derived, entities, indexes, meta
+from memforest.store import copying, corrections, derived, entities, meta
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.copying import MentionCopy
@@ -39,7 +39,6 @@ from memforest.store.sessions import (
     turns_with_ids,
 )
 from memforest.times import from_ms
-from memforest.trees.attached import Attached, Placings
 from memforest.write.corrections import demote_silent, retract_session, settle_chunks
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import content_words
@@ -111,9 +110,7 @@ def merge_choices(db: Database, other: Database, renamed: Names) -> None:
             meta.bump(tx)
 
 
-def copy_sessions(
-    tx: Tx, source: Tx, attached: Attached, merging: Merging, wanted: Iterable[SessionPlan]
-) -> None:
+def copy_sessions(tx: Tx, source: Tx, merging: Merging, wanted: Iterable[SessionPlan]) -> None:
     """Copy sessions, or what of them comes; each is here whole when the transaction ends.
 
     What of them was deleted here, or is here, comes too where it was read together with what is new, and is deleted before the
@@ -122,29 +119,24 @@ def copy_sessions(
     Args:
         tx: the write transaction.
         source: a read transaction of the other memory.
-        attached: the indexes, which are told what changes.
         merging: the merge; what is copied is added.
         wanted: the sessions, each asked for when the one before is copied.
 
     Raises:
         CorruptStoreError: if something of them is damaged there.
     """
-    placings = Placings(tx, attached, later=True)
     ensure_wordings(tx)
-    noted = indexes.feed_position(tx)
-    part = _Part(tx, source, placings, merging)
+    part = _Part(tx, source, merging)
     for one in wanted:
         part.copy(one)
     part.finish()
-    drop_chosen(tx, placings)
-    placings.close()
+    drop_chosen(tx)
     if part.cuts:
-        _cut(tx, attached, merging, part.cuts)
-    indexes.drop_repeated(tx, noted)
+        _cut(tx, merging, part.cuts)
     meta.bump(tx)
 
 
-def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | None]) -> None:
+def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     """Delete what of turns that were copied is not to be here, by row; None is all of one."""
     spots = turns_with_ids(tx, cuts)
     # An origin stays, also when nothing of it does: later sessions refer to it.
@@ -152,7 +144,7 @@ def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | 
         TurnCut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row])
         for spot in spots
     ]
-    done = erase_turns(tx, Placings(tx, attached), wanted, merging.stored_ms)
+    done = erase_turns(tx, wanted, merging.stored_ms)
     merging.reworded |= done.reworded
     merging.cut = True
     alive = facts_rows.facts_with_ids(tx, set(merging.facts.values()))
@@ -168,8 +160,8 @@ def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | 
 class _Part:
     """The sessions that are copied in one transaction."""
 
-    def __init__(self, tx: Tx, source: Tx, placings: Placings, merging: Merging) -> None:
-        self._tx, self._source, self._placings, self._merging = tx, source, placings, merging
+    def __init__(self, tx: Tx, source: Tx, merging: Merging) -> None:
+        self._tx, self._source, self._merging = tx, source, merging
         self._book = Entities(tx, source, merging.names, merging.entities, merging.new_entities)
         self._chunks: list[int] = []
         """Rows there of the chunks that were copied."""
@@ -188,7 +180,7 @@ class _Part:
         if damaged := next(iter(damaged_turns(self._source, session=there).values()), None):
             raise CorruptStoreError(f"{damaged.name} of the memory that is merged is damaged; {AGAIN} there")
         if one.over is not None:
-            merging.reworded |= retract_session(tx, self._placings, one.over)
+            merging.reworded |= retract_session(tx, one.over)
         if one.session_id != one.there.session_id:
             merging.session_ids[one.there.session_id] = one.session_id
         row = one.row
@@ -303,7 +295,7 @@ class _Part:
 
     def finish(self) -> None:
         """Copy what the chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
-        tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
+        tx, source, merging = self._tx, self._source, self._merging
         found, said = told(source, self._chunks, self._whole, self._new)
         # What an update put somewhere does not come where it does not stand here.
         found = [one for one in found if one.correction is None or one.correction in merging.corrections]
@@ -348,10 +340,10 @@ class _Part:
         facts_rows.add_states(tx, seen)
         entities.use_aliases(tx, short)
         self._graph(reading, mentions, own_rows)
-        _restate(tx, source, placings, merging, reading, found)
+        _restate(tx, source, merging, reading, found)
         if corrections.exists(tx):
-            merging.settle(settle_chunks(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
-        demote_silent(tx, placings, self._book.participants)
+            merging.settle(settle_chunks(tx, [merging.chunks[chunk] for chunk in self._chunks]))
+        demote_silent(tx, self._book.participants)
 
     def _graph(self, reading: OtherFacts, mentions: Collection[MentionCopy], own: Mapping[int, int]) -> None:
         """Insert the relations that occurrences tell, and how these spell the names of entities.
@@ -482,7 +474,6 @@ def _occurrence(
 def _restate(
     tx: Tx,
     source: Tx,
-    placings: Placings,
     merging: Merging,
     reading: OtherFacts,
     found: Sequence[StoredOccurrence],
@@ -497,7 +488,7 @@ def _restate(
             by_here.setdefault(merging.facts[row], []).append(row)
     stored = facts_rows.facts_with_ids(tx, by_here)
     for here in sorted(by_here):
-        now = restate_fact(tx, placings, stored[here])
+        now = restate_fact(tx, stored[here])
         if now.text == stored[here].text:
             continue
         given = [

@@ -30,7 +30,6 @@ from memforest.store.erase import deleted
 from memforest.store.facts import EntityRow, FactRow, StoredOccurrence
 from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
 from memforest.times import from_ms
-from memforest.trees.attached import Placings
 from memforest.write.commit import near_facts
 from memforest.write.corrections import Settled, chunks_about, settle_chunks, settle_verdicts
 from memforest.write.erase_corrections import content_words
@@ -260,7 +259,7 @@ def facts_of(source: Tx, one: SessionPlan) -> set[int]:
 
 
 def merge_corrections(
-    tx: Tx, source: Tx, placings: Placings, plan: Plan, stored_ms: int
+    tx: Tx, source: Tx, plan: Plan, stored_ms: int
 ) -> tuple[dict[int, int], dict[tuple[str, str], list[tuple[int, bytes]]], int, Settled]:
     """Store what people have decided of statements there, and apply it to what is here already.
 
@@ -269,7 +268,6 @@ def merge_corrections(
     Args:
         tx: the write transaction.
         source: a read transaction of the other memory.
-        placings: the indexes, which are told what changes.
         plan: who is who, and which session becomes what.
         stored_ms: the present, UTC ms.
 
@@ -307,9 +305,9 @@ def merge_corrections(
                 corrections.add_places(tx, stored.row, (place._replace(session_id=at[0], turn_id=at[1]),))
     settled = Settled()
     if changed:
-        settled = settle_chunks(tx, placings, sorted(chunks_about(tx, changed)))
+        settled = settle_chunks(tx, sorted(chunks_about(tx, changed)))
         ids = {one.fact_id for one in changed}
-        settle_verdicts(tx, placings, facts_rows.rows_of_ids(tx, ids).values())
+        settle_verdicts(tx, facts_rows.rows_of_ids(tx, ids).values())
     return made, decided, new, settled
 
 

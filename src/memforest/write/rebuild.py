@@ -8,7 +8,7 @@ same loop makes both. Verdicts on near-duplicates stay: facts are what they were
 until it is committed, what was extracted before is served, and a session that a model cannot read whole stays as it is.
 What is the same as before keeps the time at which it was first stored.
 
-`repair_parts` rebuilds, from the turns, what `verify` finds broken. What is derived (lexical rows, vectors, trees, scenes)
+`repair_parts` rebuilds, from the turns, what `verify` finds broken. What is derived (lexical rows, vectors, summaries)
 can be made again and is; turns, sessions, chunks and facts cannot, so problems with them are left to a backup. Nothing is
 made of a damaged turn: its words and its vector of before the damage may be the last trace of what was said. A damaged
 file is not touched at all: writing into it may make what is still readable unreadable.
@@ -17,18 +17,16 @@ file is not touched at all: writing into it may make what is still readable unre
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
 
 from memforest.concurrency import all_of, to_thread
-from memforest.config import Config
 from memforest.errors import (
     BudgetError,
     CorruptStoreError,
-    IndexStateError,
     InputError,
     ModelError,
     NotFoundError,
@@ -36,22 +34,21 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
+from memforest.models.ledger import current_ledger
 from memforest.progress import Progress, Report, Timer, no_report
 from memforest.read.stored import IndexView, VerifyReport
 from memforest.read.verify import wrong_vectors, wrong_words
 from memforest.read.views import index_views
 from memforest.search.vectors import VectorMaker, check_own, digest, index_tokens, keep_embedder
-from memforest.store import checks, derived, indexes, jobs, meta, sessions, trees
+from memforest.store import artifacts, checks, derived, indexes, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow, damaged_turns
-from memforest.store.trees import drop_strays
 from memforest.store.upkeep import purge, vacuum
 from memforest.text import cut
-from memforest.times import from_ms, to_ms
-from memforest.trees import index as index_module
-from memforest.trees.attached import Attached, Placings, adopt_settings, outdated
-from memforest.trees.refresh import put_means, stale_nodes
+from memforest.times import LATEST, from_ms, to_ms
+from memforest.trees.attached import adopt_settings, outdated
+from memforest.trees.refresh import makers_of
 from memforest.write.batch import SessionWriter
 from memforest.write.commit import CommittedSession, commit
 from memforest.write.corrections import retract_chunk
@@ -69,14 +66,13 @@ ROUNDS = 20
 """Times that missing vectors are looked for: a writer who is quicker than the embedder ends it."""
 
 
-async def reembed(db: Database, attached: Attached, maker: VectorMaker, report: Report) -> bool:
+async def reembed(db: Database, maker: VectorMaker, report: Report) -> bool:
     """Give a memory the embedder of `maker`; return whether it had another one, or none.
 
     What was made before a crash or an error is kept, and the same call goes on there.
 
     Args:
         db: the memory.
-        attached: its indexes, which make anew what they have made of vectors.
         maker: runs the new embedder.
         report: told how many texts are done.
 
@@ -92,7 +88,7 @@ async def reembed(db: Database, attached: Attached, maker: VectorMaker, report: 
         progress = Progress("vectors", left, report)
         for kind in derived.ITEM_KINDS:
             await _make(maker, kind, progress)
-        if await to_thread(_switch, db, attached, maker):
+        if await to_thread(_switch, db, maker):
             return True
     raise StoreLockedError(
         f"{db.path.name!r} grows more quickly than its texts are embedded; what was made is kept: run it again when less "
@@ -148,7 +144,7 @@ def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorR
         indexes.put(tx, kind, [row for row in found if row[:2] in now])
 
 
-def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
+def _switch(db: Database, maker: VectorMaker) -> bool:
     """Switch to the new vectors, unless too many are lacking; return whether the memory has them."""
     model = maker.embedder.model_id
     with db.write() as tx:
@@ -161,13 +157,7 @@ def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
         lacking = indexes.lacking_count(tx)
         if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
             return False
-        placings = Placings(tx, attached)
         indexes.switch(tx)
-        put_means(tx)
-        for index in attached.of(tx):
-            if not index.reembed(tx):
-                attached.clear(tx, index.name)
-        placings.close()
         meta.forget(tx)  # a vector that changes in place is not noted
         meta.bump(tx)
     return True
@@ -315,29 +305,25 @@ def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[
     Raises:
         SessionConflictError: never, as the turns were compared in this transaction.
     """
-    placings = Placings(tx, writer.attached)
     known = indexes.facts_stored(tx, [chunk.row for chunk in old])
     for chunk in old:
-        retract_chunk(tx, placings, chunk.row)
+        retract_chunk(tx, chunk.row)
     wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
     sessions.add_chunks(tx, made.stored.row, wanted)
     rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
     outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
     done = CommittedSession()
     if outcomes:
-        commit(tx, placings, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
-    else:
-        placings.close()
+        commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
     indexes.keep_stored(tx, known)
     meta.bump(tx)
 
 
 async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexView:
-    """Add an index, let it place the memory, and return what is there then; summaries are made when they are read.
+    """Add an index, and return what its trees are; summaries are made when they are read.
 
     Raises:
         ConfigError: if there is no such index, the memory has it already, or a setting cannot be.
-        IndexStateError: if it raises; then it lags.
         NotFoundError: if another process has dropped it meanwhile.
     """
 
@@ -348,46 +334,47 @@ async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexVie
             meta.bump(tx)
 
     await to_thread(add)
-    await catch_up(writer, [name])
     found = [view for view in await _views(writer) if view.name == name]
     if not found:
         raise NotFoundError(f"the index {name!r} was dropped by another process while it was added")
     return found[0]
 
 
-def drop_index(db: Database, attached: Attached, name: str) -> None:
-    """Delete an index, with its trees, jobs and tables.
+def drop_index(writer: SessionWriter, name: str) -> None:
+    """Remove an index, with its summaries.
 
     Raises:
         NotFoundError: if the memory does not have it.
         ConfigError: if it is the last one.
     """
-    with db.write() as tx:
-        attached.drop(tx, name)
+    with writer.db.write() as tx:
+        writer.attached.drop(tx, name)
         meta.bump(tx)
-    purge(db)  # the log still holds what was overwritten in the file
+    if writer.sweep():
+        purge(writer.db)  # the log still holds what was overwritten in the file
 
 
 async def advance(writer: SessionWriter, as_of: datetime | None, *, force: bool = False) -> list[IndexView]:
-    """Advance the deferred and the lagging indexes, and return a view of every index."""
-    await writer.catch_up(now=as_of, occasion="force" if force else "advance")
+    """Make what is due by an instant, or with `force` all that is not made, and return a view of every index.
+
+    Raises:
+        ModelError: if a model cannot be used at all.
+    """
+    writer.summaries.try_again()
+    now_ms = to_ms(LATEST if force else as_of or writer.config.clock())
+    await _make_summaries(writer, Timer(), now_ms)
     return await _views(writer)
 
 
-async def catch_up(writer: SessionWriter, names: list[str] | None) -> None:
-    """Bring indexes to the end of the feed: those named, or all.
-
-    Raises:
-        IndexStateError: if one could not be.
-    """
-    if problems := await writer.catch_up(names):
-        raise IndexStateError("; ".join(problems))
+async def _make_summaries(writer: SessionWriter, timer: Timer, now_ms: int | None = None) -> None:
+    for why in (*await writer.ready(), *(await writer.refresh(timer, now_ms)).failures):
+        current_ledger().warn(why)
 
 
 async def _views(writer: SessionWriter) -> list[IndexView]:
     def look() -> list[IndexView]:
         with writer.db.read() as tx:
-            return index_views(tx, writer.attached)
+            return index_views(tx, writer.cache.get(tx), writer.attached)
 
     return await to_thread(look)
 
@@ -446,7 +433,7 @@ VACUUM_BYTES = 1 << 30
 """Largest file to write anew: SQLite keeps the copy in memory, as temporary files would hold transcripts."""
 
 
-def repair_parts(db: Database, config: Config, attached: Attached, found: VerifyReport) -> list[str]:
+def repair_parts(db: Database, found: VerifyReport) -> list[str]:
     """Rebuild the broken parts in one transaction, and return what was done, in words.
 
     Raises:
@@ -459,7 +446,7 @@ def repair_parts(db: Database, config: Config, attached: Attached, found: Verify
         return []
     with db.write() as tx:
         before = _said(tx)
-        did = [make(tx, config, attached, found) for make in wanted]
+        did = [make(tx) for make in wanted]
         if _said(tx) != before:
             raise CorruptStoreError(f"{db.path.name!r} cannot be repaired; restore it from a backup")
         meta.bump(tx)
@@ -494,7 +481,7 @@ def _said(tx: Tx) -> dict[str, int]:
     return {table: found[table] for table in SAID}
 
 
-def _words(tx: Tx, *_unused: object) -> str:
+def _words(tx: Tx) -> str:
     """Rebuild the lexical index from its rows, and the rows that do not match their turn or fact."""
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
@@ -504,38 +491,18 @@ def _words(tx: Tx, *_unused: object) -> str:
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
-def _vectors(tx: Tx, *_unused: object) -> str:
+def _vectors(tx: Tx) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
     if indexes.problems(tx):
         indexes.drop(tx)
-    return f"dropped {len(wrong)} wrong vectors, to be made anew"
+    return f"dropped {len(wrong) + artifacts.drop_damaged(tx)} wrong vectors and summaries, to be made anew"
 
 
-def _indexes(tx: Tx, _config: Config, attached: Attached, found: VerifyReport) -> str:
-    """Clear the broken indexes, which `resume` then rebuilds, and delete what belongs to no index of the memory."""
-    gone = attached.drop_strays(tx)
-    drop_strays(tx)
-    broken = sorted({one.index for one in found.problems if one.index is not None})
-    for name in broken:
-        attached.clear(tx, name, "was found broken; repair() makes it anew")
-    did = [f"made the index {name!r} anew" for name in broken]
-    did += [f"dropped what was left of the index {name!r}" for name in gone]
-    return "; ".join(did) or "dropped leaves of no tree"
-
-
-def _jobs(tx: Tx, config: Config, *_unused: object) -> str:
-    """Reset jobs with impossible rows to `waiting`, and delete unreadable ones; an index adds its jobs again."""
-    anew, forgotten = jobs.repair(tx, now_ms=to_ms(config.clock()))
-    return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
-
-
-_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, Config, Attached, VerifyReport], str]], ...] = (
+_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx], str]], ...] = (
     (frozenset({"words"}), _words),
-    (frozenset({"vector"}), _vectors),
-    (frozenset({"tree", "placement", "scene", "index"}), _indexes),
-    (frozenset({"job"}), _jobs),
+    (frozenset({"vector", "summary"}), _vectors),
 )
 
 
@@ -545,16 +512,10 @@ def rebuild_words(tx: Tx) -> int:
     return index_rows(tx)
 
 
-STEPS_AT_ONCE = 16
-"""Steps of the feed (`memforest.trees.index.STEP` notes each) up to which an index is made anew in one transaction: some
-seconds, for which other writers wait."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rebuild:
     """What is to be made anew; see `memforest.memory.user.AsyncUserMemory.rebuild`."""
 
-    scopes: bool = False
     stale: bool = False
     index: str | None = None
     embedder: bool = False
@@ -566,7 +527,6 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
 
     Raises:
         NotFoundError: if the memory does not have the index.
-        IndexStateError: if an index cannot be made anew; everything else is.
         ModelError: if sessions could not be read again; everything else is made anew.
     """
     if what.embedder:
@@ -580,13 +540,9 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
             except ModelError as exc:
                 left = exc
     await to_thread(_forget, writer, what)
-    filled = await writer.fill_vectors()
-    try:
-        await catch_up(writer, None if what.index is None else [what.index])
-        if filled and what.index is not None:  # others place facts by their vectors too
-            await writer.catch_up(failed=False)
-    finally:
-        await writer.refresh(timer)
+    await writer.fill_vectors()
+    await to_thread(writer.sweep)
+    await _make_summaries(writer, timer)
     if left is not None:
         raise left
 
@@ -602,41 +558,23 @@ async def _give_embedder(writer: SessionWriter, report: Report) -> None:
             "rebuild(embedder=True) makes all vectors anew with the configured embedder, and there is none: give "
             "Config(embedder=...), or install one (`memforest doctor` says how)"
         )
-    await reembed(writer.db, writer.attached, writer.vectors, report)
+    await reembed(writer.db, writer.vectors, report)
     await writer.fill_vectors()
-    await catch_up(writer, None)
 
 
 def _forget(writer: SessionWriter, what: Rebuild) -> None:
-    """Clear indexes, rebuild the word rows, or mark summaries as dirty, as is asked."""
+    """Take over configured settings, make the word rows anew, or drop what others have made, as is asked."""
     with writer.db.write() as tx:
         keep_writers_embedder(tx, writer)
         if what.index is not None:
             writer.attached.get(tx, what.index, listed=True)
-            _renew(tx, writer, [what.index])
+            adopt_settings(tx, writer.config, writer.attached, what.index)
         elif what.stale:
-            _renew(tx, writer, outdated(tx, writer.config, writer.attached))
-            stale = stale_nodes(tx, writer.summaries.describe, writer.steps.summariser)
-            writer.attached.reopen(tx, trees.mark_dirty(tx, stale))
+            for name in outdated(tx, writer.config, writer.attached):
+                adopt_settings(tx, writer.config, writer.attached, name)
+            artifacts.drop_of_others(tx, makers_of(writer.steps.summariser, writer.steps.summary_length))
         else:
             rebuild_words(tx)
-            trees.mark_all_dirty(tx)
-            writer.attached.reopen(tx)
-        if what.scopes:
-            _renew(tx, writer, [one.name for one in writer.attached.of(tx)])
+            artifacts.drop_damaged(tx)
         meta.bump(tx)
-
-
-def _renew(tx: Tx, writer: SessionWriter, names: Iterable[str]) -> None:
-    """Make indexes anew with their configured settings.
-
-    In a memory that is not large all is placed here, in one transaction, so that readers have the old index until then.
-    In others, and what an index places only when it is advanced, is left for `catch_up`.
-    """
-    for name in names:
-        adopt_settings(tx, writer.config, writer.attached, name)
-        writer.attached.clear(tx, name)
-        index, until = writer.attached.get(tx, name), indexes.feed_position(tx)
-        if not index.deferred and indexes.waiting(tx, 0) <= index_module.STEP * STEPS_AT_ONCE:
-            while index_module.place_next(tx, index, until):
-                pass
+    writer.cache.drop()

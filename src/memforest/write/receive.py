@@ -37,7 +37,6 @@ from memforest.store.sessions import (
 )
 from memforest.text import cut
 from memforest.times import floor_ms, from_ms, to_ms
-from memforest.trees.attached import Attached, Placings
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, named_apart
@@ -54,7 +53,6 @@ class Receiver:
     db: Database
     config: Config
     label: str
-    attached: Attached
     embedder: Embedder | None
 
     async def receive(self, arrival: SessionInput, *, append: bool = False) -> StoredSession:
@@ -102,16 +100,12 @@ class Receiver:
                     session=session,
                 )
             now_ms = to_ms(config.clock())
-            placings = Placings(tx, self.attached)
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, config)
             doubts = learn_order(tx, config, reading.turns)
-            stored = self._store_session(tx, placings, arrival, reading.turns, now_ms, append=append)
+            stored = self._store_session(tx, arrival, reading.turns, now_ms, append=append)
             if write is not None:
                 write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
-            placed = placings.close()
-            if stored.replaced:
-                derived.drop_stale(tx)  # now that the nodes above what went are marked
             written = time.perf_counter()
         stored.timer.add("store.commit", written)
         note = None
@@ -123,7 +117,6 @@ class Receiver:
         return replace(
             stored,
             reworded=stored.reworded or late,
-            placed=placed,
             problems=() if note is None else (note,),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
@@ -155,7 +148,6 @@ class Receiver:
     def _store_session(
         self,
         tx: Tx,
-        placings: Placings,
         arrival: SessionInput,
         turns: Sequence[Turn],
         now_ms: int,
@@ -168,7 +160,6 @@ class Receiver:
 
         Args:
             tx: the open write transaction.
-            placings: the indexes; each must learn what is deleted.
             arrival: the session as its caller gave it.
             turns: all turns in time order; with `append` only the new ones.
             now_ms: the present, UTC ms.
@@ -204,7 +195,7 @@ class Receiver:
                 raise SessionConflictError(f"{called}: {clash}; pass replace=True to overwrite it")
             if clash is not None:
                 old = turns_of_session(tx, found.row)
-                reworded = retract_session(tx, placings, found.row)
+                reworded = retract_session(tx, found.row)
                 found, replaced = None, True
             else:
                 turns = named_apart(stored, new or [])
@@ -220,7 +211,7 @@ class Receiver:
             else found.row
         )
         again, told, first = (
-            _store_turns(tx, config, placings, row, turns, found, now_ms) if turns else (False, ({}, ()), 0)
+            _store_turns(tx, config, row, turns, found, now_ms) if turns else (False, ({}, ()), 0)
         )
         if replaced:  # no merge may bring back what was overwritten, and no correction keep it
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
@@ -244,7 +235,6 @@ class Receiver:
 def _store_turns(
     tx: Tx,
     config: Config,
-    placings: Placings,
     session: int,
     turns: Sequence[Turn],
     found: SessionRow | None,
@@ -271,9 +261,9 @@ def _store_turns(
     if chunks and not again and chunks[-1].last - chunks[-1].first + 1 < config.chunk_turns:
         again = chunks[-1:]
     told = told_by(tx, [chunk.row for chunk in again]) if again else ({}, ())
-    reworded = [retract_chunk(tx, placings, chunk.row) for chunk in again]
+    reworded = [retract_chunk(tx, chunk.row) for chunk in again]
     if kept:
-        take_out(tx, placings, [turn.row for turn in kept])
+        take_out(tx, [turn.row for turn in kept])
         for turn in kept:
             drop_turn(tx, turn.row)
     said = [turn.said_ms for turn in kept] + [to_ms(turn.said) for turn in turns]

@@ -23,7 +23,7 @@ from memforest.reading.canonical import (
 from memforest.records import EntityKind, ExtractedFact
 from memforest.search.as_of import restated
 from memforest.search.vectors import index_tokens
-from memforest.store import corrections, derived, indexes, sessions
+from memforest.store import corrections, derived, sessions
 from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
@@ -32,17 +32,15 @@ from memforest.store.erase import move_occurrence
 from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts
 from memforest.text import entity_key
 from memforest.times import from_ms
-from memforest.trees.attached import Placings
 
 
 def without_occurrences(
-    tx: Tx, placings: Placings, facts: Collection[int], called: Collection[str], delete: Callable[[], None]
+    tx: Tx, facts: Collection[int], called: Collection[str], delete: Callable[[], None]
 ) -> Lessened:
     """Delete occurrences of facts, and whatever nothing else supports: facts, entities, aliases.
 
     Args:
         tx: the open write transaction.
-        placings: the indexes, which are told what goes.
         facts: rows of the facts that lose an occurrence.
         called: the aliases that those use.
         delete: deletes the occurrences.
@@ -52,8 +50,8 @@ def without_occurrences(
     """
     named = {entity for fact in facts for entity, _ in facts_rows.mentions_of(tx, fact)}
     delete()
-    lessened = lessen_facts(tx, placings, facts)
-    drop_unnamed(tx, placings, named)
+    lessened = lessen_facts(tx, facts)
+    drop_unnamed(tx, named)
     resolve_aliases(tx, called)
     return lessened
 
@@ -63,7 +61,7 @@ Lessened = tuple[tuple[FactRow, ...], tuple[FactRow, ...], frozenset[int], bool]
 stay, and of those that others were joined to; and whether one is worded otherwise, so that it needs a new vector."""
 
 
-def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened:
+def lessen_facts(tx: Tx, facts: Collection[int]) -> Lessened:
     """Delete the facts without an occurrence, and derive the others from the occurrences that they have left.
 
     A fact whose remaining occurrences all say what another fact says is joined to that one.
@@ -74,17 +72,14 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
         other = _same_said(tx, fact, left[row]) if left[row] else None
         if other is not None:
             joined.add(other.row)
-            placings.leave("fact", (row, other.row))
             for one in left[row]:
                 move_occurrence(tx, one, other.row)
-            changed += [other] if restate_fact(tx, placings, other) != other else []
-            indexes.note(tx, "fact", [other.row])
+            changed += [other] if restate_fact(tx, other) != other else []
         if left[row] and other is None:
-            now = restate_fact(tx, placings, fact)
+            now = restate_fact(tx, fact)
             changed += [fact] if now != fact else []
             reworded |= now.text != fact.text
             continue
-        placings.leave("fact", (row,))
         derived.clear_words(tx, "fact", row)
         derived.drop_vectors(tx, "fact", (row,))
         facts_rows.delete_fact(tx, row)
@@ -103,17 +98,16 @@ def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow 
     return None if found is None or found.row == fact.row else found
 
 
-def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
+def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
     """Delete the entities that no fact names any more, but for participants.
 
     An entity that people have decided about stays too, as a chunk that is read again may name it: see `drop_chosen`.
     """
     gone = facts_rows.unnamed(tx, entities)
-    placings.leave("entity", gone)
     facts_rows.drop_entities(tx, set(gone) - corrections.entities(tx) if gone else ())
 
 
-def drop_chosen(tx: Tx, placings: Placings, *, at_once: bool = False) -> None:
+def drop_chosen(tx: Tx, *, at_once: bool = False) -> None:
     """Delete the entities that people have decided about and no fact names any more, with the decisions.
 
     To be called at the end of a write. While a session is still to be read nothing is deleted, as it may name them,
@@ -121,18 +115,16 @@ def drop_chosen(tx: Tx, placings: Placings, *, at_once: bool = False) -> None:
     """
     gone = facts_rows.unnamed(tx, chosen) if (chosen := corrections.entities(tx)) else []
     if gone and (at_once or not sessions.waiting(tx)):
-        placings.leave("entity", gone)
         facts_rows.drop_entities(tx, gone)
 
 
-def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
+def restate_fact(tx: Tx, fact: FactRow) -> FactRow:
     """Derive a fact from its occurrences, and write it with its word rows.
 
     A vector of another wording is dropped; the caller, or `fill_vectors`, makes the new one.
 
     Args:
         tx: the open write transaction.
-        placings: the indexes, which are told before the fact changes.
         fact: as stored; it has at least one occurrence.
 
     Returns:
@@ -141,7 +133,6 @@ def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
     found = facts_rows.occurrences(tx, (fact.row,))[fact.row]
     now = restated(tx, fact, found)
     if now != fact:
-        placings.leave("fact", (fact.row,))
         if now.text != fact.text:
             derived.drop_vectors(tx, "fact", (fact.row,))
         facts_rows.restate(tx, now)

@@ -30,9 +30,6 @@ from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow, WriteKey, damaged_turns
 from memforest.text import cut
-from memforest.trees.attached import Attached, Placings
-from memforest.trees.index import Placed
-from memforest.trees.refresh import write_means
 from memforest.write.corrections import EarlierResults
 from memforest.write.turns import SessionInput, check_id
 
@@ -55,7 +52,6 @@ class StoredSession:
     """What was taken back has left facts that are worded otherwise, and without a vector."""
     told: EarlierResults = field(default_factory=lambda: ({}, ()))
     """What earlier results have reported of the chunks that are cut anew."""
-    placed: Placed = field(default_factory=Placed)
     """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()
     """Which indexes could not place what was written, and why."""
@@ -337,11 +333,11 @@ class InHand:
 
 ROUNDS = 4
 """Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
-_KINDS: tuple[derived.ItemKind, ...] = ("turn", "fact", "node")
+_KINDS: tuple[derived.ItemKind, ...] = ("turn", "fact")
 
 
-async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> int:
-    """Make the missing vectors of turns, facts and nodes, let the indexes place the facts by them, and return how many were made.
+async def fill_vectors(db: Database, maker: VectorMaker) -> int:
+    """Make the missing vectors of turns and facts, and return how many were made.
 
     Raises:
         ModelError: if the embedder fails, or the memory has been given another one since it was opened.
@@ -355,11 +351,8 @@ async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> 
                 break
             vectors = await maker.make([text for _, text in missing], kind)
             rows = [(item, digest(text), vectors[digest(text)]) for item, text in missing]
-            filled += await to_thread(_put, attached, maker, kind, rows)
-    means = await to_thread(_missing_means, db)
-    if means:
-        await to_thread(write_means, db, means)
-    return filled + len(means)
+            filled += await to_thread(_put, maker, kind, rows)
+    return filled
 
 
 def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
@@ -367,14 +360,7 @@ def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
         return to_embed(tx, kind, derived.missing_vectors(tx, kind))
 
 
-def _missing_means(db: Database) -> list[int]:
-    with db.read() as tx:
-        return list(derived.kept_texts(tx))
-
-
-def _put(
-    attached: Attached, maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]
-) -> int:
+def _put(maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
     """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
     with maker.db.write() as tx:
         maker.check_own(tx)
@@ -382,9 +368,7 @@ def _put(
         same = [row for row in rows if row[:2] in now]
         if not same:
             return 0
-        placings = Placings(tx, attached)
         derived.put_vectors(tx, kind, same)
-        placings.close()
         meta.bump(tx)
     return len(same)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
@@ -20,12 +20,11 @@ from typing import Any, BinaryIO
 from memforest.errors import InputError
 from memforest.reading.canonical import wording_rules
 from memforest.search.vectors import index_tokens
-from memforest.store import facts, indexes, jobs, meta, trees
+from memforest.store import facts, indexes, meta
 from memforest.store.connections import Tx
 from memforest.store.sessions import turn_digest
 from memforest.store.transfer import (
     MEMORY,
-    STRUCTURE,
     SUMMARIES,
     VECTORS,
     Numbers,
@@ -35,14 +34,13 @@ from memforest.store.transfer import (
     holds_something,
     insert_words,
     note_all,
-    own_parts,
     read_rows,
     row_ids,
     without_triggers,
 )
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.attached import INDEXES, Attached
+from memforest.trees.attached import INDEXES, Attached, make_index
 
 FORMAT = "memforest export"
 SCHEMA = 1
@@ -194,36 +192,15 @@ _decode = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
 SETTINGS = ("label", "timezone", "chunk_turns", "embedder", "day_first")
-"""Keys of `meta` that an export carries, beside those of the indexes it carries."""
+"""Keys of `meta` that an export carries."""
 
 BLOCK = 128
 """Rows in one line where rows are written in blocks."""
 
 
-def carried(tx: Tx, attached: Attached) -> dict[str, Mapping[str, str]]:
-    """Return the indexes whose trees and tables an export carries: name -> what their numbers refer to.
-
-    Others are placed anew by the import: those that do not say what they refer to, lag behind, or have jobs.
-    """
-    end = indexes.feed_position(tx)
-    busy = jobs.owners(tx)
-    found = {}
-    for row in indexes.rows(tx):
-        refers = attached.open(row).carried
-        if refers is not None and row.cursor == end and row.name not in busy:
-            found[row.name] = refers
-    return found
-
-
-def kept_by_indexes(key: str, names: Sequence[str]) -> bool:
-    """Return whether a key of `meta` is of one of some indexes."""
-    return key.startswith(tuple(begin for name in names for begin in (f"ix_{name}_", f"next:ix_{name}_")))
-
-
 def write_export(
     tx: Tx,
     out: BinaryIO,
-    attached: Attached,
     *,
     version: str,
     now: datetime,
@@ -236,15 +213,12 @@ def write_export(
     Args:
         tx: a read transaction.
         out: the file, open for binary writing.
-        attached: the memory's indexes.
         version: of memforest.
         now: the present, for the header.
         vectors: write vectors too.
         summaries: write the summaries of trees too.
         check: called between lines; what it raises ends the export.
     """
-    refers = carried(tx, attached)
-    owners = sorted(refers)
     settings = meta.everything(tx)
     header = {
         "version": version,
@@ -258,30 +232,14 @@ def write_export(
     }
     lines = LineWriter(out, header)
     for row in indexes.rows(tx):
-        kept = {key: value for key, value in settings.items() if kept_by_indexes(key, [row.name])}
-        names = ("name", "settings", "carried", "kept")
-        lines.one("index", names, [row.name, row.settings, row.name in refers, kept])
+        lines.one("index", ("name", "settings"), [row.name, row.settings])
     numbers = Numbers()
-    for kind in (part.numbered for part in (*MEMORY, *STRUCTURE) if part.numbered):
-        numbers.keep(kind, row_ids(tx, kind, owners))
-    scopes = {(name, kind): of for name, found in refers.items() for kind, of in found.items()}
-    for part in _parts(tx, refers, vectors=vectors, summaries=summaries):
-        _write_part(lines, part, read_rows(tx, part, numbers, owners, scopes), check)
+    for kind in (part.numbered for part in MEMORY if part.numbered):
+        numbers.keep(kind, row_ids(tx, kind))
+    for part in (*MEMORY, *([SUMMARIES] if summaries else []), *(VECTORS if vectors else ())):
+        _write_part(lines, part, read_rows(tx, part, numbers), check)
     lines.end()
     return lines
-
-
-def _parts(
-    tx: Tx, refers: Mapping[str, Mapping[str, str]], *, vectors: bool, summaries: bool
-) -> Iterator[Part]:
-    yield from MEMORY
-    yield from STRUCTURE
-    for name, found in refers.items():
-        yield from own_parts(tx, name, found)
-    if summaries:
-        yield SUMMARIES
-    if vectors:
-        yield from VECTORS if summaries else VECTORS[:2]
 
 
 def _write_part(lines: LineWriter, part: Part, rows: Iterator[list[Any]], check: Callable[[], None]) -> None:
@@ -310,7 +268,7 @@ _COLUMNS = {
         frozenset(one.name for one in part.columns),
         itemgetter(*(one.name for one in part.columns)),
     )
-    for part in (*MEMORY, *STRUCTURE)
+    for part in MEMORY
     if not part.block
 }
 _INDEXED = {kind: _values(_OF[kind], "speaker text said_ms") for kind in ("turn", "fact")}
@@ -352,7 +310,6 @@ class TakeIn:
         self._parts: dict[str, Part] = {}
         self._left: set[str] = set()
         """Records that are passed over: what is derived, and cannot be used here."""
-        self._carried: list[str] = []
         self._words: dict[str, list[tuple[int, str]]] = {"turn": [], "fact": []}
         self._sessions: list[Any] = []
         self.damaged: list[str] = []
@@ -361,7 +318,7 @@ class TakeIn:
         if not self._same:
             self.warnings.append(
                 f"the memory was made with the embedder {cut(repr(made_with), 60)} and is here with "
-                f"{'none' if embedder is None else repr(embedder)}: its vectors, trees and scenes are made anew"
+                f"{'none' if embedder is None else repr(embedder)}: its vectors are made anew"
             )
 
     def run(self) -> dict[str, int]:
@@ -374,8 +331,8 @@ class TakeIn:
         records = self._lines.records()
         with without_triggers(tx):
             try:
-                first, scopes = self._take_indexes(records)
-                writer = RowWriter(tx, scopes)
+                first = self._take_indexes(records)
+                writer = RowWriter(tx)
                 self._take_settings()
                 while first is not None:
                     self._check()
@@ -386,11 +343,6 @@ class TakeIn:
                 raise self._lines.wrong(str(exc), exc.line) from exc
             self._flush_words()
             note_all(tx)
-        for name in self._carried:
-            indexes.move(tx, name, indexes.feed_position(tx))
-        if self._lines.header.get("summaries") is not True:
-            trees.mark_all_dirty(tx)
-            self._attached.reopen(tx)
         meta.bump(tx)
         return dict(self._lines.rows)
 
@@ -399,56 +351,33 @@ class TakeIn:
             if key != "embedder" or self._same:
                 meta.put(self._tx, key, value)
 
-    def _take_indexes(self, records: Any) -> tuple[dict[str, Any] | None, dict[tuple[str, str], str]]:
-        """Give the memory the indexes of the file; return the first record behind them, and what scopes refer to."""
+    def _take_indexes(self, records: Any) -> dict[str, Any] | None:
+        """Give the memory the indexes of the file; return the first record behind them."""
         rows = []
         one = next(records, None)
         while one is not None and one.get("record") == "index":
             rows.append(_index(one))
             one = next(records, None)
-        for row in rows:
-            if row["name"] not in INDEXES:
-                raise Unfit(f"is of an index {cut(repr(row['name']), 60)}, which there is not")
         if rows:
             for old in indexes.rows(self._tx):
-                indexes.drop_tables(self._tx, old.name)
                 indexes.remove(self._tx, old.name)
             for row in rows:
                 self._attached.add(self._tx, row["name"], json.loads(row["settings"]))
-        return one, self._take_structure(rows)
-
-    def _take_structure(self, rows: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
-        """Settle which records are read; the trees of all indexes that are carried, or of none."""
-        wanted = [row for row in rows if row["carried"]]
-        usable = self._same and all(INDEXES[row["name"]].carried is not None for row in wanted)
+                indexes.change(self._tx, row["name"], row["settings"])
         wordings = self._lines.header.get("wordings") == wording_rules().hex()
         if wordings:
             facts.drop_wordings(self._tx, wording_rules())
-        parts = [*MEMORY, *STRUCTURE, SUMMARIES, *VECTORS]
-        scopes = {}
-        for row in wanted if usable else []:
-            name, refers = row["name"], INDEXES[row["name"]].carried or {}
-            parts += own_parts(self._tx, name, refers)
-            scopes.update({(name, kind): of for kind, of in refers.items()})
-            for key, value in row["kept"].items():
-                meta.put(self._tx, key, value)
-            indexes.change(self._tx, name, row["settings"])
-            self._carried.append(name)
-        self._parts = {part.record: part for part in parts}
-        if not wordings:
+        else:
             self._left.add("wordings")
         if not self._same:
             self._left.update(part.record for part in VECTORS)
-        if not usable:
-            self._left.update(part.record for part in (*STRUCTURE, SUMMARIES, VECTORS[-1]))
-        return scopes
+        self._parts = {part.record: part for part in (*MEMORY, SUMMARIES, *VECTORS)}
+        return one
 
     def _take(self, writer: RowWriter, record: dict[str, Any]) -> None:
         name = record.pop("record", None)
         part = self._parts.get(name) if isinstance(name, str) else None
         if part is None:
-            if isinstance(name, str) and (name in self._left or kept_by_indexes(f"{name}_", list(INDEXES))):
-                return
             raise Unfit(f"is of an unknown record {cut(repr(name), 60)}")
         if name in self._left:
             return
@@ -510,20 +439,17 @@ def _index(record: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Unfit: if it cannot be one.
     """
-    kinds = {"name": str, "settings": str, "carried": bool, "kept": dict}
+    kinds = {"name": str, "settings": str}
     if record.keys() != kinds.keys() | {"record"}:
         raise Unfit("is no index")
     if not all(type(record[key]) is kind for key, kind in kinds.items()):
         raise Unfit("is no index")
-    name, kept = record["name"], record["kept"]
-    if not all(isinstance(value, str) and kept_by_indexes(key, [name]) for key, value in kept.items()):
-        raise Unfit(f"keeps what is not of the index {cut(repr(name), 60)}")
+    if record["name"] not in INDEXES:
+        raise Unfit(f"is of an index {cut(repr(record['name']), 60)}, which there is not")
     try:
-        given = json.loads(record["settings"])
-    except ValueError as exc:
-        raise Unfit(f"has settings that are no JSON: {exc}") from exc
-    if not isinstance(given, dict):
-        raise Unfit("has settings that are no JSON object")
+        make_index(record["name"], json.loads(record["settings"]))
+    except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
+        raise Unfit(f"has settings that cannot be: {exc}") from exc
     return dict(record)
 
 
@@ -535,7 +461,7 @@ def _rows(record: Mapping[str, Any], part: Part) -> list[list[Any]]:
     """
     if part.block:
         rows = record.get("rows")
-        width = len(part.columns) + bool(part.numbered)
+        width = len(part.columns)
         if len(record) != 1 or not isinstance(rows, list):
             raise Unfit("has no rows")
         if not all(isinstance(row, list) and len(row) == width for row in rows):

@@ -129,8 +129,7 @@ _EXTRA = {
     "ForestMergeResult": {
         "source_user_ids": {"type": "array", "items": {"type": "string"}},
         **{name: {"type": "integer"} for name in ("sessions_added", "facts_inserted", "facts_merged")},
-        **{name: {"type": "integer"} for name in ("trees_copied", "trees_merged", "total_trees")},
-        "flushed_tree_ids": {"type": "array", "items": {"type": "string"}},
+        "summaries_copied": {"type": "integer"},
         "elapsed_sec": {"type": "number"},
     },
 }

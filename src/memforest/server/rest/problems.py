@@ -44,7 +44,7 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
     (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
     (errors.SchemaVersionError, "another version of memforest wrote the memory"),
-    (errors.IndexStateError, "an index could not be brought up to date; resume tries again"),
+    (errors.IndexStateError, "the trees of an index cannot be made; the other indexes are not concerned"),
     (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
     (errors.StoreError, "the memory cannot be used; the server's log says more"),
     (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),

@@ -214,7 +214,7 @@ async def expire(memory: Memory, body: Annotated[bodies.DryRunBody | None, Body(
 
 @indexes.get("/indexes", **operation("indexes", list[IndexView], "read"))
 async def list_indexes(memory: Memory) -> Response:
-    """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
+    """Return the memory's indexes, by name: what its trees are, and what it says of itself."""
     return answer(await memory.indexes())
 
 
@@ -239,7 +239,7 @@ async def drop_index(name: IndexName, memory: Memory) -> Response:
 
 @indexes.post("/advance", **operation("advance", list[IndexView], "write", body=True, ingests=True))
 async def advance(memory: Memory, body: Annotated[bodies.AdvanceBody | None, Body()] = None) -> Response:
-    """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand."""
+    """Make what is due by a time, such as the profile of a month that has ended, and return how all indexes stand."""
     return answer(await memory.advance(**_options(body)))  # type: ignore[arg-type]  # likewise
 
 

@@ -230,7 +230,7 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     ),
     (
         errors.IndexStateError,
-        "An index of this memory could not be brought up to date; `memforest index list` says why.",
+        "The trees of an index of this memory cannot be made; `memforest verify` says why.",
     ),
     (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
     (errors.BudgetError, "What may be spent on models for one question is used up."),

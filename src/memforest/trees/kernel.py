@@ -1,0 +1,257 @@
+"""Growing trees as arrays, level by level: leaves in time order, and above them nodes that follow from the leaves alone.
+
+A tree is a function of its leaves, so that equal sets of leaves give equal trees, whatever came when. Where a node ends must
+then not depend on its position, or one early leaf would shift every node behind it, and with it every summary that was paid
+for. `packed` has *anchored packing*: a leaf whose own number says so (one in `SPARSE` times k) ends a node, between such
+leaves nodes are filled to k, and the level above does the same by the number of a node's first leaf (cf. the prolly trees of
+Noms and Dolt). An insert or a delete anywhere then renews few nodes. With ``anchored=False``
+nodes are filled from the left, as in the paper's tree that grows to the right (MemForest §4.1); `benchmarks/packing.py` has
+both side by side.
+
+`Growth` is what an index grows its forest with; what holds of every forest is checked by `problems`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.forest import FACT, INNER, NONE, NOTHING, Forest, Ints, mixed
+from memforest.search.snapshot import OPEN, Facts, Snapshot
+
+SPARSE = 4
+"""How rare anchors are: one leaf in so many times k ends its node. Rarer ones fill nodes better, and renew more of them
+(`benchmarks/packing.py`)."""
+
+
+class Growth:
+    """A forest that is grown from its leaves upwards.
+
+    Args:
+        owner: name of the index.
+        snapshot: what the leaves are of.
+        kinds, scopes: of each tree.
+    """
+
+    def __init__(
+        self, owner: str, snapshot: Snapshot, kinds: Sequence[str], scopes: Ints | Sequence[int]
+    ) -> None:
+        self._owner, self._snapshot = owner, snapshot
+        self._kinds, self._scopes = tuple(kinds), np.asarray(scopes, dtype=np.int64)
+        self._tree: list[Ints] = []
+        self._level: list[Ints] = []
+        self._kind: list[NDArray[np.int8]] = []
+        self._item: list[Ints] = []
+        self._end: list[Ints] = []
+        self._start_ms: list[Ints] = []
+        self._end_ms: list[Ints] = []
+        self._window: list[Ints] = []
+        self._parents: list[tuple[Ints, Ints]] = []
+        self._names: dict[str, int] = {}
+        self.size = 0
+        """Rows so far."""
+
+    def leaves(
+        self, tree: Ints, kind: int, item: Ints, start_ms: Ints, end_ms: Ints, item_end: Ints | None = None
+    ) -> Ints:
+        """Add leaves, in time order within each tree, and return their rows; all leaves come before the first `above`."""
+        none = np.full(len(tree), NONE, dtype=np.int64)
+        return self._add(
+            tree,
+            np.zeros(len(tree), dtype=np.int64),
+            kind,
+            item,
+            none if item_end is None else item_end,
+            start_ms,
+            np.maximum(end_ms, start_ms + 1),
+            none,
+        )
+
+    def facts(self, tree: Ints, facts: Ints) -> Ints:
+        """Add a leaf for each of some facts, and return the rows."""
+        start, end = fact_times(self._snapshot.facts)
+        return self.leaves(tree, FACT, facts, start[facts], end[facts])
+
+    def runs(self, tree: Ints, kind: int, first: Ints, end: Ints) -> Ints:
+        """Add a leaf for each of some runs of turns, rows [first, end), and return the rows."""
+        said = self._snapshot.turns.said_ms
+        if not len(first):
+            return self.leaves(tree, kind, first, first, first, end)
+        bounds = np.stack([first, end], axis=1).ravel()
+        said = np.append(said, said[-1])  # the last run ends behind the last turn
+        starts, ends = np.minimum.reduceat(said, bounds)[::2], np.maximum.reduceat(said, bounds)[::2]
+        return self.leaves(tree, kind, first, starts, ends + 1, end)
+
+    def above(
+        self, below: Ints, group: Ints, level: int | Ints, windows: Sequence[str] | None = None
+    ) -> Ints:
+        """Put nodes above others, and return their rows.
+
+        Args:
+            below: the rows that get a parent, those of one parent in their order.
+            group: number of the new node above each, from 0 on; every number has one.
+            level: of the new nodes.
+            windows: the key of each new node's calendar window.
+        """
+        if not len(below):
+            return NOTHING
+        order = np.argsort(group, kind="stable")
+        rows, own = below[order], group[order]
+        starts = np.flatnonzero(np.r_[True, np.diff(own) != 0])
+        count = len(starts)
+        tree, start, end = (np.concatenate(one)[rows] for one in (self._tree, self._start_ms, self._end_ms))
+        keys = [self._names.setdefault(key, len(self._names)) for key in windows or ()]
+        made = self._add(
+            tree[starts],
+            np.broadcast_to(np.asarray(level, dtype=np.int64), count).copy(),
+            INNER,
+            np.full(count, NONE, dtype=np.int64),
+            np.full(count, NONE, dtype=np.int64),
+            np.minimum.reduceat(start, starts),
+            np.maximum.reduceat(end, starts),
+            np.array(keys, dtype=np.int64) if windows else np.full(count, NONE, dtype=np.int64),
+        )
+        self._parents.append((rows, made[own - own[0]]))
+        return made
+
+    def pack(self, leaves: Ints, marks: NDArray[np.uint64], k: Ints, *, anchored: bool = True) -> None:
+        """Put nodes of at most k children above leaves until each tree has one root.
+
+        Args:
+            leaves: rows, tree by tree and in order.
+            marks: a number for each leaf that depends on what it is alone.
+            k: by tree.
+            anchored: whether nodes end where the leaves say so, and not only where they are full.
+        """
+        rows, level = leaves, 0
+        tree = np.concatenate(self._tree)[leaves] if len(leaves) else NOTHING
+        while len(rows):
+            sizes = np.bincount(tree, minlength=len(k))
+            more = sizes[tree] > 1
+            rows, tree, marks = rows[more], tree[more], marks[more]
+            if not len(rows):
+                return
+            group = packed(tree, mixed(marks, level), k, anchored=anchored)
+            level += 1
+            above = self.above(rows, group, level)
+            first = np.flatnonzero(np.r_[True, np.diff(group) != 0])
+            rows, tree, marks = above, tree[first], marks[first]
+
+    def _add(self, tree: Ints, level: Ints, kind: int, *columns: Ints) -> Ints:
+        lists = (self._item, self._end, self._start_ms, self._end_ms, self._window)
+        self._tree.append(np.asarray(tree, dtype=np.int64))
+        self._level.append(level)
+        self._kind.append(np.full(len(tree), kind, dtype=np.int8))
+        for column, into in zip(columns, lists, strict=True):
+            into.append(column)
+        self.size += len(tree)
+        return np.arange(self.size - len(tree), self.size)
+
+    def forest(self, told: Ints | None = None, kept: Any = None) -> Forest:
+        """Return what has grown; inner nodes have summaries unless `told` names the rows of others."""
+        parent = np.full(self.size, NONE, dtype=np.int64)
+        for rows, above in self._parents:
+            parent[rows] = above
+
+        def joined(parts: Sequence[NDArray[Any]], kind: Any = np.int64) -> NDArray[Any]:
+            return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+        tree, kind = joined(self._tree), joined(self._kind, np.int8)
+        root = np.full(len(self._kinds), NONE, dtype=np.int64)
+        top = np.flatnonzero(parent < 0)
+        root[tree[top]] = top
+        return Forest(
+            owner=self._owner,
+            tree=tree,
+            level=joined(self._level),
+            parent=parent,
+            kind=kind,
+            item=joined(self._item),
+            item_end=joined(self._end),
+            start_ms=joined(self._start_ms),
+            end_ms=joined(self._end_ms),
+            tree_kind=self._kinds,
+            tree_scope=self._scopes,
+            tree_root=root,
+            turns=self._snapshot.turns,
+            facts=self._snapshot.facts,
+            told=np.flatnonzero(kind == INNER) if told is None else told,
+            window=joined(self._window) if self._names else NOTHING,
+            windows=tuple(self._names),
+            kept=kept,
+        )
+
+
+def packed(tree: Ints, marks: NDArray[np.uint64], k: Ints, *, anchored: bool) -> Ints:
+    """Return the number of the node above each of some siblings-to-be; see `Growth.pack`.
+
+    A tree of at most k gets one node: its root.
+
+    Example:
+        >>> ends = np.array([1, 1, 24, 1, 1, 1], dtype=np.uint64)
+        >>> packed(np.zeros(6, dtype=np.int64), ends, np.array([3]), anchored=True).tolist()
+        [0, 0, 0, 1, 1, 1]
+    """
+    new = np.r_[True, np.diff(tree) != 0]
+    width = k[tree]
+    if anchored:
+        ends = marks % (width * SPARSE).astype(np.uint64) == 0
+        ends &= np.bincount(tree, minlength=len(k))[tree] > width
+        new[1:] |= ends[:-1]
+    starts = np.flatnonzero(new)
+    place = np.arange(len(tree)) - np.repeat(starts, np.diff(np.r_[starts, len(tree)]))
+    begins: Ints = np.cumsum(place % width == 0) - 1
+    return begins
+
+
+def fact_times(facts: Facts) -> tuple[Ints, Ints]:
+    """Return the interval of each fact, [start, end) in UTC ms: as stated, else the moment at which it was first said."""
+    closed = facts.stated & (facts.end_ms != OPEN)
+    return facts.start_ms, np.where(closed, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
+
+
+def problems(forest: Forest, *, contained: bool = False, disjoint: bool = False) -> list[str]:
+    """Return everything that is wrong with the shape of a forest, as sentences; nothing when it keeps the contract.
+
+    Of every tree: each node is below one root; levels rise from a child to its parent; siblings and leaves stand in time
+    order, a node covers its children; leaves and they alone have an item.
+
+    Args:
+        forest: the trees.
+        contained: siblings may interleave, as those of calendar windows and clusters may.
+        disjoint: the intervals of siblings must not overlap.
+    """
+    found: list[str] = []
+    rows, level, parent = np.arange(len(forest)), forest.level, forest.parent
+    inner, below = forest.kind == INNER, np.flatnonzero(parent >= 0)
+    above = parent[below]
+    kids = np.bincount(above, minlength=len(forest))
+    for what, wrong in (
+        ("has no children", rows[inner & (kids == 0)]),
+        ("is a leaf with children", rows[~inner & (kids > 0)]),
+        ("is no root and has no parent", rows[(parent < 0) & (forest.tree_root[forest.tree] != rows)]),
+        ("is of another tree than its parent", below[forest.tree[below] != forest.tree[above]]),
+        ("is not below its parent's level", below[level[below] >= level[above]]),
+        ("has an empty interval", rows[forest.start_ms >= forest.end_ms]),
+        (
+            "is not covered by its parent",
+            below[
+                (forest.start_ms[below] < forest.start_ms[above])
+                | (forest.end_ms[below] > forest.end_ms[above])
+            ],
+        ),
+    ):
+        found += [f"node {row} {what}" for row in wrong.tolist()]
+    if not contained:
+        leaves = np.flatnonzero(forest.kind == FACT)  # runs stand in the order of their session
+        early = leaves[1:][(np.diff(forest.tree[leaves]) == 0) & (np.diff(forest.start_ms[leaves]) < 0)]
+        found += [f"leaf {row} stands behind a later one" for row in early.tolist()]
+    if disjoint:
+        values = forest.children.values
+        same = parent[values[1:]] == parent[values[:-1]]
+        over = values[1:][same & (forest.start_ms[values[1:]] < forest.end_ms[values[:-1]])]
+        found += [f"node {row} overlaps its sibling" for row in over.tolist()]
+    return found
