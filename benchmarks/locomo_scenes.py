@@ -41,7 +41,7 @@ def measure(path: Path, conversation: Conversation) -> dict[str, float]:
     try:
         with db.read() as tx:
             snapshot = SnapshotCache().get(tx)
-            scenes = scenes_of(tx, snapshot, DEFAULTS)
+            scenes, _ = scenes_of(tx, snapshot, DEFAULTS)
             told = tx.execute(
                 """SELECT DISTINCT t.turn_id, o.fact, c.session, c.ordinal FROM occurrence_turn x
                    JOIN turn t ON t.id = x.turn JOIN occurrence o ON o.id = x.occurrence JOIN chunk c ON c.id = o.chunk

@@ -182,7 +182,7 @@ def live(memory: UserMemory, folder: Path) -> None:
                 below,
             )
 
-        wanted = sorted(read(int(row)) for row in forest.roots)
+        wanted = sorted(read(int(row)) for row in forest.tree_root)
     assert sorted(map(viewed, memory.tree(index=NAME, depth=9))) == wanted
 
 

@@ -26,11 +26,7 @@ from memforest.errors import ModelError
 from memforest.models import MINILM, open_embedder
 from memforest.models.onnx import WordPiece
 from memforest.read.views import known_shares
-from memforest.store import derived, meta
-from memforest.store.database import Database
-from memforest.store.directory import memory_files
 from memforest.text import lexical_tokens
-from memforest.write import rebuild
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -148,24 +144,3 @@ def test_cyrillic_and_arabic_words_are_stemmed_and_stand_beside_each_other() -> 
     assert lexical_tokens("قطارات") != lexical_tokens("كتاب")
     assert lexical_tokens("الكتب")[0] == lexical_tokens("كتب")[0]
     assert lexical_tokens("sisters москва") == ["sister", *lexical_tokens("Москвы")]
-
-
-def test_a_memory_whose_words_were_cut_otherwise_is_indexed_anew_when_opened(tmp_path: Path) -> None:
-    """Rows that an older version wrote whole are found by other forms, and `verify` has nothing to say."""
-    config = Config(embedder="none")
-    with MemForest(tmp_path, config) as forest:
-        turns = [{"speaker": "Варя", "text": "Чинила мебель."}, {"speaker": "Тимур", "text": "Молодец."}]
-        forest.ingest_session("u", session_id="1", timestamp="2024-03-01", turns=turns)
-    [file] = memory_files(tmp_path)
-    db = Database(file)
-    with db.write() as tx:
-        derived.put_words(tx, "turn", 1, ["1", "march", "2024", "варя", "чинила", "мебель"])
-        tx.execute("DELETE FROM meta WHERE key = ?", (rebuild.KEY,))
-    db.close()
-    with MemForest(tmp_path, config) as forest:
-        assert forest.user("u").verify().ok
-        assert forest.query("u", "Кто работает с мебелью?").evidence[0].scores["lexical"] > 0
-    db = Database(file)
-    with db.read() as tx:
-        assert meta.get(tx, rebuild.KEY) == rebuild.WORDS
-    db.close()

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.search.flow import (
+    Ascent,
     ancestors,
     bounded,
     decay_sum,
-    means_below,
     propagate,
     relevance_shares,
-    sums_below,
 )
 from memforest.search.scores import activation, robustness, time_overlap
 
@@ -268,7 +267,7 @@ def test_a_forest_that_goes_round_is_refused() -> None:
     round_about = np.array([1, 0])
     for call in (
         lambda: ancestors(np.array([0]), round_about, np.array([1, 2]), {1: 1}),
-        lambda: sums_below(np.ones(2), round_about, np.array([1, 2])),
+        lambda: Ascent(round_about, np.array([1, 2])),
     ):
         with pytest.raises(ValueError, match="higher level"):
             call()
@@ -284,7 +283,7 @@ def test_sums_below_equal_a_recursive_sum(forest: Forest, seed: int) -> None:
     def total(row: int) -> float:
         return float(values[row]) + sum(total(child) for child in forest.children(row))
 
-    found = sums_below(values, forest.parent, forest.level)
+    found = Ascent(forest.parent, forest.level).sums(values)
     np.testing.assert_allclose(found, [total(row) for row in range(len(values))], atol=1e-12)
 
 
@@ -296,10 +295,10 @@ def test_means_below_equal_a_walk_to_the_leaves(forest: Forest, seed: int) -> No
     def leaves(row: int) -> list[int]:
         return [leaf for child in forest.children(row) for leaf in leaves(child)] or [row]
 
-    found = means_below(values, forest.parent, forest.level)
+    found = Ascent(forest.parent, forest.level).means(values)
     np.testing.assert_allclose(found, [values[leaves(row)].mean() for row in range(len(values))], atol=1e-12)
     with pytest.raises(ValueError, match="parents for"):
-        means_below(np.ones(len(values) + 1), forest.parent, forest.level)
+        Ascent(forest.parent, np.ones(len(values) + 1, dtype=np.int64))
 
 
 def test_no_node_over_a_share_of_the_leaves_is_admitted() -> None:

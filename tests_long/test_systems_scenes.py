@@ -49,6 +49,11 @@ def facts_of(vectors: NDArray[np.float32], start: Sequence[int], keys: Sequence[
     )
 
 
+def scenes(facts: Facts, rules: SceneThresholds, places: NDArray[np.int64]) -> Scenes:
+    """Return the scenes of facts, from the start."""
+    return derive(facts, rules, places)[0]
+
+
 def made(seed: int, count: int, topics: int = 6) -> tuple[NDArray[np.float32], list[int], list[int]]:
     """Return random facts of some topics that come up and fade."""
     rng = np.random.default_rng(seed)
@@ -75,10 +80,10 @@ def test_scenes_follow_from_the_facts_alone(seed: int) -> None:
     """In any order of rows the same; each fact with a vector has one main scene, at most one more, and a pivot its own."""
     vectors, start, keys = made(seed, 300)
     vectors[::17] = 0  # nothing is known of these
-    found = derive(facts_of(vectors, start, keys), RULES, np.arange(300))
+    found = scenes(facts_of(vectors, start, keys), RULES, np.arange(300))
     order = np.random.default_rng(seed).permutation(300)
     places = np.argsort(np.argsort([start[row] for row in order]))
-    turned = derive(
+    turned = scenes(
         facts_of(vectors[order], [start[r] for r in order], [keys[r] for r in order]), RULES, places
     )
     assert members(found, keys) == members(turned, [keys[row] for row in order])
@@ -97,14 +102,14 @@ def test_scenes_follow_from_the_facts_alone(seed: int) -> None:
 def test_a_fact_more_moves_few_others() -> None:
     """Of many, on average; one that is like nothing gets a scene of its own."""
     vectors, start, keys = made(3, 400, topics=30)
-    found = derive(facts_of(vectors[:-1], start[:-1], keys[:-1]), RULES, np.arange(399))
-    later = derive(facts_of(vectors, start, keys), RULES, np.arange(400))
+    found = scenes(facts_of(vectors[:-1], start[:-1], keys[:-1]), RULES, np.arange(399))
+    later = scenes(facts_of(vectors, start, keys), RULES, np.arange(400))
     before, after = (
         {row: pivot for pivot, own in members(one, keys) for row in own} for one in (found, later)
     )
     assert sum(before[row] != after[row] for row in before) < 40
     alone = np.vstack([vectors[:-1], -50 * vectors[:-1].mean(axis=0)])
-    odd = derive(facts_of(alone, start, keys), RULES, np.arange(400))
+    odd = scenes(facts_of(alone, start, keys), RULES, np.arange(400))
     assert [own for _, own in members(odd, keys) if keys[-1] in own] == [[keys[-1]]]
 
 
@@ -112,28 +117,28 @@ def test_likeness_joins_and_time_decides_between_like_scenes() -> None:
     """Above 1 nothing joins, at -1 everything does; of two scenes that are as like, the nearer one in time is joined."""
     vectors, start, keys = made(1, 60)
     facts = facts_of(vectors, start, keys)
-    assert len(derive(facts, SceneThresholds(2.0, 2.0, 0.0), np.arange(60)).pivots) == 60
-    assert len(derive(facts, SceneThresholds(-1.0, 2.0, 0.0), np.arange(60)).pivots) == 1
+    assert len(scenes(facts, SceneThresholds(2.0, 2.0, 0.0), np.arange(60)).pivots) == 60
+    assert len(scenes(facts, SceneThresholds(-1.0, 2.0, 0.0), np.arange(60)).pivots) == 1
     middle = np.array([[1, 0], [0, 1], [0.5**0.5, 0.5**0.5]], dtype=np.float32)
     for near in (0, 1):
         at = np.array([0, 400 * DAY, 400 * DAY * near + DAY])
-        best, second, also = memforest_grow._joined(
-            middle, np.array([0, 1]), at, at + 1, SceneThresholds(0.5, 0.7, 0.1)
-        )
-        assert (best.tolist(), second[2], also.tolist()) == ([0, 1, near], 1 - near, [False, False, True])
+        compare = memforest_grow._Comparing(middle, at, at + 1, np.array([7, 8, 9]), 0.1)
+        _, top, score = compare.tops(np.array([0, 1]), None, compare.marks)
+        assert top.tolist() == [[7, 8], [8, 7], [7 + near, 8 - near]]
+        assert score[2] == pytest.approx([0.5**0.5 + 0.1, 0.5**0.5], abs=0.01)
 
 
 def test_large_scenes_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until they are small enough; there are never more than may be."""
     vectors, start, keys = made(2, 600, topics=2)
-    sizes = np.bincount(derive(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
+    sizes = np.bincount(scenes(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
     assert np.median(sizes) <= MAX_SIZE
     monkeypatch.setattr(memforest_grow, "ROUNDS", 0)
-    plain = np.bincount(derive(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
+    plain = np.bincount(scenes(facts_of(vectors, start, keys), RULES, np.arange(600)).scene)
     assert plain.max() > sizes.max()
     monkeypatch.setattr(memforest_grow, "MAX_SCENES", 5)
     monkeypatch.setattr(memforest_grow, "ROUNDS", 4)
-    few = derive(facts_of(vectors, start, keys), SceneThresholds(2.0, 2.0, 0.0), np.arange(600))
+    few = scenes(facts_of(vectors, start, keys), SceneThresholds(2.0, 2.0, 0.0), np.arange(600))
     assert (len(few.pivots), len(set(few.facts.tolist()))) == (5, 600)
 
 
@@ -252,7 +257,7 @@ def test_nodes_of_scenes_are_as_near_as_the_facts_below_them_are_on_average(fold
         return [fact for child in forest.children[node] for fact in below(child)] or [int(forest.item[node])]
 
     checked = 0
-    for root in forest.roots.tolist():
+    for root in forest.tree_root.tolist():
         if forest.tree_kind[forest.tree[root]] == "scene" and forest.children[root]:
             for node in (root, *[child for child in forest.children[root] if forest.children[child]]):
                 assert similarity[node] == pytest.approx(fact[below(node)].mean())
@@ -282,3 +287,30 @@ def test_a_scene_of_one_fact_is_not_browsed() -> None:
     request = searching(axis=0)
     base = base_scores(snapshot, request, np.zeros(4), np.zeros(4))
     assert [tree for tree, _ in recall(snapshot, planted(snapshot), base, request.vector).trees] == [1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_compared_before_changes_nothing(seed: int) -> None:
+    """Facts come and go, one or many: the scenes that go on from the ones before are those from the start."""
+    rng = np.random.default_rng(seed)
+    vectors, start, keys = made(seed, 700, topics=3 + seed)
+    vectors[::97] = 0
+    facts = facts_of(vectors, start, keys)
+    rules = replace(RULES, join=0.1 + 0.05 * (seed % 5), time=0.1 * (seed % 2))
+    there, old, reused = np.arange(500), None, 0
+    for _ in range(25):
+        gone = rng.choice(there, rng.choice((0, 1, 1, 30)), replace=False)
+        free = np.setdiff1d(np.arange(700), there)
+        there = np.union1d(
+            np.setdiff1d(there, gone), rng.choice(free, min(len(free), rng.choice((0, 1, 1, 30))))
+        )
+        part = replace(
+            facts, **{name: getattr(facts, name)[there] for name in ("ids", "key", "start_ms", "end_ms", "stated")},
+            vectors=VectorTable.of(np.asarray(facts.vectors.rows)[there]),
+        )  # fmt: skip
+        reused += old is not None and old.base[0] == derive(part, rules, np.arange(len(there)))[1].base[0]  # type: ignore[union-attr]
+        found, old = derive(part, rules, np.arange(len(there)), old)
+        wanted = scenes(part, rules, np.arange(len(there)))
+        for name in ("facts", "scene", "main", "pivots"):
+            assert getattr(found, name).tolist() == getattr(wanted, name).tolist(), name
+    assert reused

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 class Embedder(Protocol):
     """Maps texts to unit vectors. A text's vector depends on the text alone, never on its company.
 
-    It may have the parts of `Remote`, `EmbedsQuestions` and `KnowsWords` too.
+    It may have the parts of `Remote` and `EmbedsQuestions` too, and for models whose vocabulary lacks whole scripts
+    ``known_shares(texts)``: for each text, in order, which share of it the model has words for, 0 to 1, and 1 for a text without
+    letters. A ranking counts the vector of a text by that share, and its words for the rest. It is called on every text of
+    a script other than Latin when a memory is opened, so it should cost no more than cutting the text into tokens.
     """
 
     model_id: str
@@ -274,21 +277,6 @@ class EmbedsQuestions(Protocol):
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return what `Embedder.embed` returns, for questions."""
-        ...
-
-
-class KnowsWords(Protocol):
-    """An optional part of `Embedder`, for models whose vocabulary lacks whole scripts.
-
-    A ranking counts the vectors of a text by its share, and its words for the rest. Without it, all is known.
-    """
-
-    def known_shares(self, texts: Sequence[str]) -> Sequence[float]:
-        """Return for each text, in order, which share of it the model has words for, 0 to 1; 1 for a text without letters.
-
-        Called often, and on every text of a script other than Latin when a memory is opened: it should cost no more than
-        cutting the text into tokens.
-        """
         ...
 
 

@@ -77,22 +77,6 @@ def test_the_sentences_of_a_statement_are_quoted(said: str, shown: list[str]) ->
     assert [quoted(said, quote) for quote in statements(said)] == shown
 
 
-@each(
-    ("quote", "shown"),
-    [
-        ("I moved. I like it.", "I moved. … I like it."),
-        ("I moved. It is warm.", "I moved. … It is warm."),
-        ("I like it. It is warm.", "I like it.\nIt is warm."),
-        ("Nobody said this.", "I moved. How are you? I like it.\nIt is warm."),
-        ("ow are you?", "I moved. How are you? I like it.\nIt is warm."),
-    ],
-)
-def test_a_quote_of_an_older_file_is_located_by_its_sentences(quote: str, shown: str) -> None:
-    """It was stored joined by spaces; what cannot be found, or would begin within a word, is the whole turn."""
-    said = "I moved. How are you? I like it.\nIt is warm."
-    assert quoted(said, quote) == shown
-
-
 def test_a_quote_is_stored_as_it_stands() -> None:
     """Pieces that cannot be located are kept as they are."""
     assert kept_quote("A b.  C d.", ["A b.", "C d."]) == "A b.  C d."

@@ -45,7 +45,6 @@ from memforest.store.upkeep import recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
 from memforest.trees.refresh import sweep
-from memforest.write import rebuild
 
 MOST_LABEL_CHARS = 64
 _NOT_PRIVATE = (
@@ -53,8 +52,6 @@ _NOT_PRIVATE = (
 )
 _UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and what it was may still stand beside it; run the same command again"
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
-SHAPE_KEYS = ("chunk_turns",)
-"""Settings that a memory keeps from its first write, because its indexes have their shape by them."""
 
 
 def open_memory(
@@ -95,7 +92,7 @@ def open_memory(
         ensure_schema(db)
         stored = _ensure_settings(db, user_id, config, label)
         opened = _embedder(path, config, None if other_embedder else stored.get("embedder"), steps)
-        kept = replace(config, chunk_turns=_chunk_turns(path, stored["chunk_turns"]))
+        kept = replace(config, chunk_turns=_chunk_turns(path, stored.get("chunk_turns", "")))
         if kept.chunk_turns != config.chunk_turns:
             opened = replace(opened, chunk_turns=config.chunk_turns)
     except BaseException:
@@ -138,30 +135,17 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     attached = Attached(config)
     with db.read() as tx:
         stored, bare, foreign = _stored(tx), not indexes.rows(tx), derived.foreign_words(tx)
-    # A memory of an older version lacks the settings of what it did not have.
-    lacks = [key for key in SHAPE_KEYS if stored[key] is None]
-    recut = stored[rebuild.KEY] != rebuild.WORDS
-    if (
-        lacks
-        or bare
-        or recut
-        or foreign
-        or stored["user_id"] is None
-        or (label is not None and stored["label"] != label)
-    ):
+    renamed = label is not None and stored["label"] != label
+    if bare or foreign or stored["user_id"] is None or renamed:
         with db.write() as tx:
             if meta.get(tx, "user_id") is None:
                 meta.put(tx, "user_id", user_id)
                 meta.put(tx, "label", label or label_of(user_id))
+                meta.put(tx, "chunk_turns", str(config.chunk_turns))
             elif label is not None:
                 meta.put(tx, "label", label)
-            for key in lacks:
-                if meta.get(tx, key) is None:
-                    meta.put(tx, key, str(getattr(config, key)))
             if foreign:
                 derived.plain_words(tx)
-            if recut:
-                rebuild.renew_words(tx)
             attached.begin(tx)
             stored = _stored(tx)
     if stored["user_id"] != user_id:
@@ -169,20 +153,11 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     return {key: value for key, value in stored.items() if value is not None}
 
 
+_SETTINGS = ("user_id", "label", "embedder", "dimension", "timezone", "sweep", "chunk_turns")
+
+
 def _stored(tx: Tx) -> dict[str, str | None]:
-    return {
-        key: meta.get(tx, key)
-        for key in (
-            "user_id",
-            "label",
-            "embedder",
-            "dimension",
-            "timezone",
-            "sweep",
-            rebuild.KEY,
-            *SHAPE_KEYS,
-        )
-    }
+    return {key: meta.get(tx, key) for key in _SETTINGS}
 
 
 def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> OpenedWith:

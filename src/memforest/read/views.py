@@ -12,7 +12,6 @@ as they do not (`memforest.search.filters.known_words`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -63,6 +62,7 @@ def index_views(tx: Tx, snapshot: Snapshot, attached: Attached) -> list[IndexVie
     for row in indexes_rows.rows(tx):
         counts = attached.counts(tx, snapshot, row)
         sizes = {name: counts.pop(name) for name in ("trees", "nodes", "leaves")}
+        del counts["kinds"]
         views.append(IndexView(row.name, asdict(attached.open(row).settings), **sizes, counts=counts))
     return views
 
@@ -234,7 +234,11 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         facts=found["fact"],
         occurrences=found["occurrence"],
         entities=meta.entities_by_kind(tx),
-        trees={one.name: kinds for one in context.attached.of(tx) if (kinds := _kinds(context, one.name))},
+        trees={
+            row.name: kinds
+            for row in indexes_rows.rows(tx)
+            if (kinds := context.attached.counts(tx, context.snapshot, row)["kinds"])
+        },
         nodes=sum(view.nodes + view.leaves for view in views),
         dirty_nodes=dirty,
         failed_chunks=meta.count_failed_chunks(tx),
@@ -410,15 +414,6 @@ def _of_index(
     mark = f" ({index.name})" if several else ""
     roots = {int(forest.tree_root[tree]): f"{titles[tree]}{mark}" for tree in trees}
     return _Shown(index, forest, list(roots), _unfolded(forest, list(roots), wanted), roots)
-
-
-def _kinds(context: ViewContext, name: str) -> dict[str, int]:
-    """Return how many trees of each kind an index has."""
-    index = context.attached.get(context.tx, name)
-    try:
-        return dict(sorted(Counter(forest_of(context.tx, context.snapshot, index).tree_kind).items()))
-    except IndexStateError:  # the notes say so
-        return {}
 
 
 def _is_called(scope: str, kind: str, label: str) -> bool:

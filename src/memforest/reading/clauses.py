@@ -331,8 +331,6 @@ def quoted(said: str, quote: str | None) -> str:
         return said
     lines = [line for line in quote.split("\n") if line.strip()]
     spans = _find(said, [quote]) or _find(said, lines)
-    if not spans:  # of an older file, where sentences are joined by spaces
-        spans = _find(said, [piece.text for line in lines for piece in split_sentences(line)])
     return _marked(said, spans) if spans else said
 
 

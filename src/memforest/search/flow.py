@@ -56,14 +56,17 @@ class Ascent:
         return self.sums(leaf)
 
     def sums(self, values: Scores) -> Scores:
-        """Return, for every node, the sum of its own value and those of all nodes below it; see `sums_below`."""
+        """Return, for every node, the sum of its own value and those of all nodes below it."""
         total = np.array(values, dtype=np.float64)
         for rows, above in self._steps:
             np.add.at(total, above, total[rows])
         return total
 
     def means(self, values_of_leaves: Scores) -> Scores:
-        """Return, for every node, the mean of the values of the leaves below it; see `means_below`."""
+        """Return, for every node, the mean of the values of the leaves below it; a leaf has its own.
+
+        So a node is as relevant as what it stands for is on average, without anything that is written about it.
+        """
         values = np.array(values_of_leaves, dtype=np.float64)
         values[self._inner] = 0.0
         total = self.sums(values)
@@ -143,46 +146,6 @@ def _all_above(leaves: Ints, parent: Ints) -> tuple[Ints, Ints]:
     together = np.concatenate(places)
     by_place = np.argsort(together, kind="stable")
     return np.concatenate(found)[by_place], together[by_place]
-
-
-def sums_below(values: Scores, parent: Ints, level: Ints) -> Scores:
-    """Return, for every node, the sum of its own value and those of all nodes below it.
-
-    Args:
-        values: of every node, shape (n,); to count leaves, 1 at a leaf and 0 elsewhere.
-        parent: row of each node's parent, -1 at a root.
-        level: of each node; above its children's, by one or by more.
-
-    Raises:
-        ValueError: if a parent is not a row of the forest, or not above its child.
-
-    Example:
-        >>> sums_below(np.array([0.0, 1.0, 1.0]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
-        [2.0, 1.0, 1.0]
-    """
-    check_parents(parent, len(values))
-    return Ascent(parent, level).sums(values)
-
-
-def means_below(values_of_leaves: Scores, parent: Ints, level: Ints) -> Scores:
-    """Return, for every node, the mean of the values of the leaves below it; a leaf has its own.
-
-    So a node is as relevant as what it stands for is on average, without anything that is written about it.
-
-    Args:
-        values_of_leaves: of every node, shape (n,); what stands at inner nodes is not looked at.
-        parent: row of each node's parent, -1 at a root.
-        level: of each node; above its children's, by one or by more.
-
-    Raises:
-        ValueError: if a parent is not a row of the forest, or not above its child.
-
-    Example:
-        >>> means_below(np.array([9.0, 1.0, 0.5]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
-        [0.75, 1.0, 0.5]
-    """
-    check_parents(parent, len(values_of_leaves))
-    return Ascent(parent, level).means(values_of_leaves)
 
 
 Policy = Literal["top-down", "bottom-up", "none"]

@@ -90,11 +90,6 @@ class Forest:
     def __len__(self) -> int:
         return len(self.tree)
 
-    @property
-    def roots(self) -> Ints:
-        """The rows of all roots, by tree."""
-        return self.tree_root
-
     @cached_property
     def inner(self) -> Ints:
         """The rows of inner nodes, ascending."""
@@ -234,7 +229,7 @@ class EmbeddedForest:
     @cached_property
     def embedded_roots(self) -> Ints:
         """The rows of the roots that have summaries, by tree."""
-        roots: Ints = self.forest.roots
+        roots: Ints = self.forest.tree_root
         found: Ints = roots[np.isin(roots, self.forest.told)]
         return found
 

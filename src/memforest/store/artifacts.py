@@ -169,7 +169,7 @@ def drop_of_others(tx: Tx, makers: Collection[str]) -> int:
 def without_vector(tx: Tx) -> list[tuple[bytes, str]]:
     """Return (digest, text) of what should have a vector of its text and has none."""
     rows = tx.execute(
-        "SELECT digest, text FROM artifact WHERE vector_of = 'own' AND vector IS NULL ORDER BY digest"
+        "SELECT digest, text FROM artifact WHERE vector_of = 'own' AND vector IS NULL ORDER BY id"
     )
     return [(digest, text) for digest, blob in rows if (text := _readable(blob)) is not None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict
@@ -166,7 +167,7 @@ class Attached:
         indexes.remove(tx, name)
 
     def counts(self, tx: Tx, snapshot: Snapshot, row: IndexRow) -> dict[str, Any]:
-        """Return the counts of an index, with its trees, inner nodes and leaves; counted once for each state of the memory."""
+        """Return the counts of an index, with its trees, their kinds, inner nodes and leaves; counted once for each state of the memory."""
         state, known = (snapshot.generation, artifacts.state(tx)), self._counts.get(row)
         if known is None or known[0] != state:
             known = state, _counted(tx, snapshot, self.open(row))
@@ -183,10 +184,10 @@ def _counted(tx: Tx, snapshot: Snapshot, index: Index) -> dict[str, Any]:
     try:
         forest = forest_of(tx, snapshot, index)
     except IndexStateError as exc:
-        return {"trees": 0, "nodes": 0, "leaves": 0, "failed": str(exc)}
+        return {"trees": 0, "nodes": 0, "leaves": 0, "kinds": {}, "failed": str(exc)}
     inner = len(forest.inner)
     counts = {"trees": len(forest.tree_kind), "nodes": inner, "leaves": len(forest) - inner}
-    return counts | index.stats(tx, snapshot)
+    return {**counts, "kinds": dict(sorted(Counter(forest.tree_kind).items())), **index.stats(tx, snapshot)}
 
 
 def changed_settings(config: Config, row: IndexRow, index: Index) -> dict[str, tuple[Any, Any]]:

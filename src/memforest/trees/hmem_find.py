@@ -182,7 +182,7 @@ class _Looking:
             return np.zeros(0, dtype=np.int64)
         if self._shown is None:
             self._shown = allowed_nodes(self.snapshot, self.forest, request) & say_more(self.forest)
-            self._shown[self.forest.roots] = False
+            self._shown[self.forest.tree_root] = False
         return np.flatnonzero(self._shown)
 
     def _above(self, kept: Flags, speaks: Ints) -> Flags:

@@ -156,14 +156,7 @@ def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray
 
 
 Window: TypeAlias = tuple[int, str]
-"""A level, and the key of the window in which its nodes join."""
-
-
-@dataclass(frozen=True, slots=True)
-class Consolidated:
-    """What a forest keeps: how the nodes of each window joined, by what they are."""
-
-    windows: Mapping[Window, tuple[Ints, Ints]]
+"""A level, and the key of the window in which its nodes join. A forest keeps how those of each did, by what they are."""
 
 
 TextVectors = Callable[[Forest, Ints], NDArray[np.float32]]
@@ -185,7 +178,7 @@ def grown(
     model = meta.get(tx, "embedder")
     items, places, told_ms = _events(snapshot, settings)
     if model is None or not len(items):
-        return Growth(OWNER, snapshot, (), ()).forest(kept=Consolidated({}))
+        return Growth(OWNER, snapshot, (), ()).forest(kept={})
     order = np.lexsort((places, told_ms))
     items, told_ms = items[order], told_ms[order]
     of_facts = settings.events == "facts"
@@ -197,7 +190,7 @@ def grown(
     growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(year) for year in years])
     below = growth.facts(of_tree, items) if of_facts else growth.runs(of_tree, TURNS, items, items + 1)
     bits = mixed(ids.astype(np.uint64), marks_of(vectors)).astype(np.int64)
-    had = old.kept.windows if old is not None and isinstance(old.kept, Consolidated) else {}
+    had: Mapping[Window, tuple[Ints, Ints]] = {} if old is None else old.kept
     windows: dict[Window, tuple[Ints, Ints]] = {}
     founders = np.arange(len(items))
     for level in range(EVENT, top_level(int(told_ms.min()), int(told_ms.max()))):
@@ -224,7 +217,7 @@ def grown(
     growth.above(below, np.unique(of_tree[founders], return_inverse=True)[1], ROOT)
     bare = growth.forest()
     told = np.flatnonzero((bare.level >= WEEK) & (bare.level < ROOT))
-    return growth.forest(told=told, kept=Consolidated(windows))
+    return growth.forest(told=told, kept=windows)
 
 
 def _same(one: Ints, other: Ints) -> int:

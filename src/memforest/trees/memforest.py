@@ -25,7 +25,7 @@ from memforest.search.filters import (
     filter_notes,
     turn_places,
 )
-from memforest.search.forest import FACT, NONE, Digests, Forest, once_per_forest
+from memforest.search.forest import FACT, NONE, Forest, once_per_forest
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
@@ -58,37 +58,20 @@ _Promoted = tuple[dict[int, int], Scores, str]
 """The facts that lead, by the row of the turn that says them, the bonus of every turn, and why they lead."""
 
 
-class Frame:
-    """The trees of sessions and entities alone, which a ranking reads that browses nothing: scenes cost more to find."""
-
-    name = OWNER
-    grows_by_artifacts = False
-
-    def __init__(self, settings: MemForestSettings) -> None:
-        self._settings = settings
-
-    def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
-        """Return the trees of a snapshot."""
-        return grown(tx, snapshot, self._settings, scenes=False)
-
-    def digests(self, tx: Tx, snapshot: Snapshot, forest: Forest) -> Digests:
-        """Raise: nothing is summarised of these that the whole forest does not have."""
-        raise NotImplementedError("the digests are those of the index")
-
-
 class MemForestIndex(Index):
     """Ranks turns and facts as one candidate set, by the trees they stand in."""
 
     name = OWNER
     Settings = MemForestSettings
 
-    def __init__(self, settings: Any = None) -> None:
+    def __init__(self, settings: Any = None, *, scenes: bool = True) -> None:
         super().__init__(settings)
-        self.frame = Frame(self.settings)
+        self._frame = MemForestIndex(self.settings, scenes=False) if scenes else self
+        """Has the trees of sessions and entities alone, for a ranking that browses nothing: scenes cost more to find."""
 
     def grow(self, tx: Tx, snapshot: Snapshot, old: Forest | None) -> Forest:
         """Return the trees of sessions, entities and scenes."""
-        return grown(tx, snapshot, self.settings, scenes=True)
+        return grown(tx, snapshot, self.settings, scenes=self._frame is not self, old=old)
 
     def names(self, snapshot: Snapshot, forest: Forest) -> list[str]:
         """Return a session's id, an entity's display name, a scene's number: that of the fact that it is around."""
@@ -186,7 +169,7 @@ class MemForestIndex(Index):
         if self.settings.evidence != "all":
             return self._paper_form(tx, snapshot, request, base)
         browses = request.leaves is not None or (request.explain and request.vector is not None)
-        forest = forest_of(tx, snapshot, self if browses else self.frame)
+        forest = forest_of(tx, snapshot, self if browses else self._frame)
         scores = score_leaves(snapshot, forest, request, base)
         recalled = self._recalled(tx, snapshot, request, base)
         # Each turn that browse reached is scored by the leaf through which it was reached best.

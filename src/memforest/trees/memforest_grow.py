@@ -17,7 +17,7 @@ scene 10; three facts in two sessions; scenes of at most 60; recall.top_k 10, be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from memforest.errors import ConfigError
 from memforest.search.filters import fact_places
-from memforest.search.forest import CHUNK, INNER, NOTHING, Forest, Ints, mixed
-from memforest.search.snapshot import Facts, Snapshot, once_per_snapshot
+from memforest.search.forest import CHUNK, INNER, NONE, NOTHING, Forest, Ints, marks_of, mixed
+from memforest.search.scores import Scores
+from memforest.search.snapshot import Facts, Snapshot, once_per_snapshot, rows_of
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
 from memforest.store.connections import Tx
@@ -147,7 +148,9 @@ def active_entities(snapshot: Snapshot, settings: MemForestSettings) -> Ints:
     return np.flatnonzero(found | (taking_part & (counts > 0)))
 
 
-def grown(tx: Tx, snapshot: Snapshot, settings: MemForestSettings, *, scenes: bool) -> Forest:
+def grown(
+    tx: Tx, snapshot: Snapshot, settings: MemForestSettings, *, scenes: bool, old: Forest | None = None
+) -> Forest:
     """Return the trees of a snapshot, with or without those of scenes; the leaves of the others have the same rows either way."""
     turns, facts = snapshot.turns, snapshot.facts
     own = np.flatnonzero(turns.previous < 0)
@@ -158,7 +161,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: MemForestSettings, *, scenes: bo
     named = NOTHING
     if len(active):
         named = np.flatnonzero(active[np.minimum(of_entity, len(active) - 1)] == snapshot.mentions[:, 1])
-    found = scenes_of(tx, snapshot, settings) if scenes else NO_SCENES
+    found, compared = scenes_of(tx, snapshot, settings, old) if scenes else (NO_SCENES, None)
     parts = [("session", turns.session[own]), ("entity", active), ("scene", facts.ids[found.pivots])]
     kinds = [kind for kind, scopes in parts for _ in range(len(scopes))]
     growth = Growth(OWNER, snapshot, kinds, np.concatenate([scopes for _, scopes in parts]))
@@ -177,7 +180,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: MemForestSettings, *, scenes: bo
     k = np.array([getattr(settings, f"{kind}_k") for kind in kinds], dtype=np.int64)
     if growth.size:
         growth.pack(np.concatenate(leaves), np.concatenate(marks), k, anchored=settings.packing == "anchored")
-    forest = growth.forest()
+    forest = growth.forest(kept=compared)
     if settings.chunks == "summarised":
         told = np.flatnonzero((forest.kind == INNER) | (forest.kind == CHUNK))
         forest = replace(forest, told=told)
@@ -232,54 +235,163 @@ class Scenes:
 NO_SCENES = Scenes(NOTHING, NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
 
 
-def scenes_of(tx: Tx, snapshot: Snapshot, settings: MemForestSettings) -> Scenes:
+_Tops: TypeAlias = tuple[Ints, Ints, Scores]
+"""Pivots, and the two that each fact is most like with its likenesses, shape (n, 2); known by their marks. The next one is -1
+where there is one pivot alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """What a forest hands on to the next one, so that facts are compared with new pivots alone."""
+
+    base: tuple[bytes, SceneThresholds]
+    """What all facts are compared by: the background, and the thresholds."""
+    marks: Ints
+    """What each fact is known by: another vector or time is another fact."""
+    rounds: tuple[_Tops, ...]
+    """By the pivots of each round."""
+    split: Mapping[tuple[int, int, int], Ints]
+    """The further pivots in scenes that were too large, by the scene's pivot and facts."""
+
+
+def scenes_of(
+    tx: Tx, snapshot: Snapshot, settings: MemForestSettings, old: Forest | None = None
+) -> tuple[Scenes, Compared | None]:
     """Return the scenes of a snapshot by the settings and the embedder; none without vectors."""
     model = meta.get(tx, "embedder")
     if model is None or not snapshot.dimension or not len(snapshot.facts.ids):
-        return NO_SCENES
-    return derive(snapshot.facts, scene_thresholds(model, settings), fact_order(snapshot))
+        return NO_SCENES, None
+    thresholds = scene_thresholds(model, settings)
+    return derive(snapshot.facts, thresholds, fact_order(snapshot), None if old is None else old.kept)
 
 
-def derive(facts: Facts, thresholds: SceneThresholds, places: Ints) -> Scenes:
+def derive(
+    facts: Facts, thresholds: SceneThresholds, places: Ints, old: Compared | None = None
+) -> tuple[Scenes, Compared | None]:
     """Return the scenes of facts, whose vectors are of unit length; those without a vector are in none.
 
     Args:
         facts: the columns.
         thresholds: what decides.
         places: of each fact in time order.
+        old: of an earlier snapshot; it saves work, and the scenes are the same.
     """
     rows = np.asarray(facts.vectors.rows)
     known = np.flatnonzero(rows.any(axis=1))
     if not len(known):
-        return NO_SCENES
+        return NO_SCENES, None
     order = known[np.argsort(mixed(facts.key[known].astype(np.uint64)), kind="stable")]
-    centred = rows[order] - rows[order[:SAMPLE]].mean(axis=0)
+    background = rows[order[:SAMPLE]].mean(axis=0)
+    centred = rows[order] - background
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)
-    pivots = _pivots(centred, np.arange(len(order)), thresholds.join, MAX_SCENES)
     start, end = (times[order] for times in fact_times(facts))
-    for _ in range(ROUNDS):
-        best, _, _ = _joined(centred, pivots, start, end, thresholds)
+    of_time = mixed(start.astype(np.uint64), end)
+    marks = mixed(mixed(facts.key[order].astype(np.uint64), marks_of(rows[order])), of_time).astype(np.int64)
+    base = background.tobytes(), thresholds
+    compare = _Comparing(centred, start, end, marks, thresholds.time)
+    old = old if old is not None and old.base == base else None
+    pivots = _first_pivots(compare, thresholds.join, old)
+    rounds: list[_Tops] = []
+    split: dict[tuple[int, int, int], Ints] = {}
+    while True:
+        at = len(rounds)
+        if old is not None and at < len(old.rounds):
+            rounds.append(compare.tops(pivots, old.rounds[at], old.marks))
+        else:
+            rounds.append(compare.tops(pivots, rounds[-1] if rounds else None, marks))
+        _, top, score = rounds[-1]
+        best = np.searchsorted(pivots, rows_of(marks, top[:, 0]))
+        best[pivots] = np.arange(len(pivots))  # each is in its own scene
         full = np.flatnonzero(np.bincount(best, minlength=len(pivots)) > MAX_SIZE)
         room = MAX_SCENES - len(pivots)
-        if not len(full) or room <= 0:
+        if at == ROUNDS or not len(full) or room <= 0:
             break
-        more = []
+        parts: list[Ints] = []
         for scene in full.tolist():
             members = np.flatnonzero(best == scene)
-            near = float(np.quantile(np.round(centred[members] @ centred[pivots[scene]], 6), 0.5))
-            more += _pivots(centred, members, max(near, thresholds.join), room).tolist()
-        pivots = np.union1d(pivots, more[:room]).astype(np.int64)
-    best, second, also = _joined(centred, pivots, start, end, thresholds)
+            own = mixed(marks[members].astype(np.uint64)).sum(dtype=np.uint64)
+            key = int(marks[pivots[scene]]), int(own), len(members)
+            if old is not None and key in old.split:
+                split[key] = old.split[key]
+            else:
+                near = float(np.quantile(np.round(centred[members] @ centred[pivots[scene]], 6), 0.5))
+                split[key] = marks[_pivots(centred, members, max(near, thresholds.join), MAX_SCENES)]
+            parts.append(split[key][:room])
+        pivots = np.union1d(pivots, rows_of(marks, np.concatenate(parts)[:room]))
+    next_ = np.where(np.isfinite(score[:, 1]), top[:, 1], top[:, 0])
+    second = np.searchsorted(pivots, rows_of(marks, next_))
+    twice = np.flatnonzero((score[:, 1] >= thresholds.second) & (second != best))
     in_time = np.argsort(places[order[pivots]], kind="stable")
     number = np.empty(len(pivots), dtype=np.int64)
     number[in_time] = np.arange(len(pivots))
-    twice = np.flatnonzero(also)
-    return Scenes(
+    found = Scenes(
         np.concatenate([order, order[twice]]),
         number[np.concatenate([best, second[twice]])],
         np.r_[np.ones(len(order), dtype=np.bool_), np.zeros(len(twice), dtype=np.bool_)],
         order[pivots[in_time]],
     )
+    return found, Compared(base, marks, tuple(rounds), split)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Comparing:
+    """The facts of a snapshot in the order in which pivots are looked for."""
+
+    vectors: Floats
+    start: Ints
+    end: Ints
+    marks: Ints
+    time: float
+    """What nearness in time adds."""
+
+    def tops(self, pivots: Ints, old: _Tops | None, old_marks: Ints) -> _Tops:
+        """Return the two pivots that each fact is most like; what is the same in `old`, of facts with those marks, is kept."""
+        top = np.full((len(self.marks), 2), NONE, dtype=np.int64)
+        score = np.full((len(self.marks), 2), -np.inf)
+        anew, added = np.ones(len(self.marks), dtype=np.bool_), pivots
+        if old is not None:
+            had = rows_of(old_marks, self.marks)
+            there = np.flatnonzero(had >= 0)
+            was = rows_of(self.marks, old[1][had[there]].ravel()).reshape(-1, 2)
+            stays = np.isin(was, pivots).all(axis=1)
+            rows = there[stays]
+            anew[rows] = False
+            top[rows], score[rows] = was[stays], old[2][had[rows]]
+            added = pivots[~np.isin(pivots, rows_of(self.marks, old[0]))]
+        for rows, others in ((np.flatnonzero(anew), pivots), (np.flatnonzero(~anew), added)):
+            for at in range(0, len(rows) if len(others) else 0, BLOCK):
+                self._nearer(rows[at : at + BLOCK], others, top, score)
+        return self.marks[pivots], np.where(top >= 0, self.marks[top], NONE), score
+
+    def _nearer(self, rows: Ints, pivots: Ints, top: Ints, score: Scores) -> None:
+        """Let pivots take the places of those that facts are less like; of equal ones the first in order stands first."""
+        alike = np.round(self.vectors[rows] @ self.vectors[pivots].T, 6).astype(np.float64)
+        if self.time:
+            gap = np.maximum(
+                self.start[pivots][None] - self.end[rows][:, None],
+                self.start[rows][:, None] - self.end[pivots][None],
+            )
+            alike += self.time * np.maximum(0.0, 1.0 - np.maximum(gap, 0) / (NEAR_DAYS * DAY_MS))
+        every, found = np.arange(len(rows)), [(top[rows, 0], score[rows, 0]), (top[rows, 1], score[rows, 1])]
+        for _ in range(min(2, len(pivots))):
+            best = alike.argmax(axis=1)
+            found.append((pivots[best], alike[every, best]))
+            alike[every, best] = -np.inf
+        places, scores = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        first = np.lexsort((places, -scores))[:, :2]
+        top[rows], score[rows] = (np.take_along_axis(part, first, axis=1) for part in (places, scores))
+
+
+def _first_pivots(compare: _Comparing, least: float, old: Compared | None) -> Ints:
+    """Return the facts that are not like one before them that is taken; the old ones where new facts change nothing."""
+    every = np.arange(len(compare.marks))
+    if old is not None and ((pivots := rows_of(compare.marks, old.rounds[0][0])) >= 0).all():
+        new = every[rows_of(old.marks, compare.marks) < 0]
+        like = np.round(compare.vectors[new] @ compare.vectors[pivots].T, 6) >= least
+        joins = (like & (pivots[None] < new[:, None])).any(axis=1)
+        if (joins | ((len(pivots) == MAX_SCENES) & (new > pivots[-1]))).all():
+            return pivots
+    return _pivots(compare.vectors, every, least, MAX_SCENES)
 
 
 def _pivots(vectors: Floats, rows: Ints, least: float, most: int) -> Ints:
@@ -299,29 +411,6 @@ def _pivots(vectors: Floats, rows: Ints, least: float, most: int) -> Ints:
                     return np.array(found, dtype=np.int64)
                 free &= ~alike[place]
     return np.array(found, dtype=np.int64)
-
-
-def _joined(
-    vectors: Floats, pivots: Ints, start: Ints, end: Ints, thresholds: SceneThresholds
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Return the place of the pivot that each row is most like, that of the next one, and whether it is in that too."""
-    best, second = np.zeros((2, len(vectors)), dtype=np.int64)
-    also = np.zeros(len(vectors), dtype=np.bool_)
-    for at in range(0, len(vectors), BLOCK):
-        part = slice(at, at + BLOCK)
-        alike = np.round(vectors[part] @ vectors[pivots].T, 6).astype(np.float64)
-        if thresholds.time:
-            gap = np.maximum(
-                start[pivots][None] - end[part][:, None], start[part][:, None] - end[pivots][None]
-            )
-            alike += thresholds.time * np.maximum(0.0, 1.0 - np.maximum(gap, 0) / (NEAR_DAYS * DAY_MS))
-        rows = np.arange(len(alike))
-        best[part] = alike.argmax(axis=1)
-        alike[rows, best[part]] = -np.inf
-        second[part] = alike.argmax(axis=1)
-        also[part] = alike[rows, second[part]] >= thresholds.second
-    best[pivots] = np.arange(len(pivots))  # each is in its own scene
-    return best, second, also & (second != best)
 
 
 _FIELDS = ("join", "second", "time")

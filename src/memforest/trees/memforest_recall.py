@@ -154,7 +154,7 @@ def trees_of(forest: Forest) -> Trees:
     rows = np.flatnonzero(forest.kind != INNER)
     rows = rows[stable_order(forest.tree[rows])]
     leaves = Groups.of(forest.tree[rows])
-    scene, roots = forest.of_kind("scene"), forest.roots
+    scene, roots = forest.of_kind("scene"), forest.tree_root
     lone = np.zeros(len(scene), dtype=np.bool_)
     lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
     facts, chunk_of = np.flatnonzero(forest.kind == FACT), leaf_of_turn(forest)
@@ -255,7 +255,7 @@ def recall_trees(
     Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
     """
     forest = found.forest
-    if vector is None or not len(forest.roots):
+    if vector is None or not len(forest.tree_root):
         return (), np.zeros(0)
     trees = trees_of(forest)
     similarity = leaf_similarity(snapshot, found, base, vector, settings.leaves)

@@ -33,7 +33,6 @@ from memforest.search.filters import (
     unsaid,
     valid_end,
 )
-from memforest.search.flow import means_below
 from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.lexical import bm25_of_runs
 from memforest.search.scores import Levels, Scores, activation, leading, share_of_most, standardise
@@ -237,9 +236,9 @@ def own_scores(
                 forest, np.where(np.isfinite(heard.unit[heard.units.of_turn]), heard.turn, -np.inf)
             )
         else:
-            own = means_below(_on_leaves(forest, heard.units, heard.unit), forest.parent, forest.level)
+            own = forest.ascent.means(_on_leaves(forest, heard.units, heard.unit))
         return own, {"below": own}
-    said = means_below(_on_leaves(forest, heard.units, heard.lexical), forest.parent, forest.level)
+    said = forest.ascent.means(_on_leaves(forest, heard.units, heard.lexical))
     trees = embedded_forest(tx, snapshot, index)
     nodes = np.zeros(len(forest))
     if len(trees.vectors):

@@ -16,7 +16,6 @@ file is not touched at all: writing into it may make what is still readable unre
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -388,11 +387,6 @@ def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
     keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)
 
 
-KEY = "words"
-WORDS = "2"
-"""How words are cut, kept with a memory. 2: Cyrillic and Arabic words are stemmed; a memory without the key has them whole."""
-_CUT_ANEW = re.compile("[\u0400-\u04ff\u0600-\u06ff]")
-
 _Kind = Literal["turn", "fact"]
 _KINDS: tuple[_Kind, ...] = ("turn", "fact")
 
@@ -407,20 +401,6 @@ def index_rows(tx: Tx, only: Collection[tuple[str, int]] | None = None) -> int:
                 derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
                 made += 1
     return made
-
-
-def renew_words(tx: Tx) -> None:
-    """Write the word rows anew that an older version has cut otherwise, and note how words are cut now."""
-    old = {
-        (kind, row)
-        for kind in _KINDS
-        for row, speaker, text, _ in checks.indexed_texts(tx, kind)
-        if _CUT_ANEW.search(text) or _CUT_ANEW.search(speaker)
-    }
-    if old:
-        index_rows(tx, old)
-        meta.bump(tx)
-    meta.put(tx, KEY, WORDS)
 
 
 SAID = ("session", "turn", "chunk", "fact", "occurrence")
