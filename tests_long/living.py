@@ -283,11 +283,19 @@ class Life:
         assert differences(before, {**dump(self.path), "summaries": summaries(self.path)}) == {}
 
     def check_anew(self) -> None:
-        """With its corrections undone it holds and finds what a memory does into which the turns that are left are ingested."""
+        """With its corrections undone it holds and finds what a memory does into which the turns that are left are ingested.
+
+        Not where a merge has put turns of one session behind each other as they came, which an ingest puts in order of time.
+        """
+        left = remaining(self.folder / "u")
+        times = [[turn["timestamp"] for turn in turns] for turns in left.values()]
+        if any(said != sorted(said) for said in times):
+            self.done["merged out of order"] += 1
+            return
         written(self.forest)
         with self._open("fresh", retention=None) as forest:
             forest.register_user("u")
-            for session_id, turns in remaining(self.folder / "u").items():
+            for session_id, turns in left.items():
                 forest.ingest_session("u", session_id, turns)
             written(forest)
             fresh = file_of(self.folder / "fresh")

@@ -357,3 +357,17 @@ def test_an_answer_that_quotes_a_deleted_question_goes(tmp_path: Path) -> None:
         user.delete(turn=("s", "1"))
         assert user.verify(deleted=["do you like to paint too"]).ok
         assert len(user.turns("s")) == 2
+
+
+def test_a_sentence_that_a_later_turn_says_too_stays_with_it(tmp_path: Path) -> None:
+    """Deleted is what one turn said; that the next one said the same is still so."""
+    turns = [
+        {"id": f"t{n}", "speaker": who, "content": text, "timestamp": f"2024-05-01T10:0{n}:00+00:00"}
+        for n, (who, text) in enumerate(
+            (("Tomas", "Gregor adopted 3 cats."), ("Nora", "Gregor adopted 3 cats."))
+        )
+    ]
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
+        forest.ingest_session("u", "s", turns)
+        forest.user("u").delete(turn=("s", "t0"))
+        assert [one.text for one in forest.user("u").list().facts] == ["Gregor adopted 3 cats."]

@@ -327,9 +327,8 @@ ANSWER_THRESHOLD = 0.70
 """With it, about 1 in 20 unanswerable questions of `scripts/calibrate_answers.py` or fewer are answered, if held out."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
-REFRESH: tuple[Refresh, ...] = get_args(Refresh)
-"""When summaries are made that a write has left out of date: before they are read, with the write (those above what it
-wrote), in the background behind it, or when the forest is closed. In every policy what is read is made before."""
+"""When summaries are made that a write has left out of date: before they are read, with the write, in the background
+behind it, or when the forest is closed. In every policy what is read is made before."""
 
 
 @dataclass(frozen=True, slots=True)

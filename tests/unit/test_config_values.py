@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import pytest
 from tests.table import each
 
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint, Ranking, load_default_config
-from memforest.config import MODES, REFRESH
+from memforest.config import MODES, Refresh
 from memforest.errors import ConfigError
 from memforest.settings import Count, Settings, Whole, brief, check_value, instead, may_be_none, with_article
 
@@ -145,7 +145,7 @@ def test_indexes_are_a_list_of_different_names(indexes: Any) -> None:
 def test_choices_are_those_that_are_named() -> None:
     """Each mode and policy is taken, None for the default, and nothing else."""
     assert [Config(mode=mode).mode for mode in (*MODES, None)] == [*MODES, None]
-    assert [Config(refresh=when).refresh for when in (*REFRESH, None)] == [*REFRESH, None]
+    assert [Config(refresh=when).refresh for when in (*get_args(Refresh), None)] == [*get_args(Refresh), None]
     for wrong in ({"mode": "EMB"}, {"refresh": "now"}, {"mode": ""}, {"refresh": True}):
         with pytest.raises(ConfigError):
             Config(**wrong)

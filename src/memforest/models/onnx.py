@@ -58,7 +58,6 @@ from memforest.errors import ConfigError, ModelError, WeightsError
 
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 """Of the shipped ``data/vocab.txt``, the vocabulary of BERT-Base, Uncased."""
-VOCABULARY_SIZE = 30_522
 
 _CLS, _SEP, _UNK = "[CLS]", "[SEP]", "[UNK]"
 _MAX_WORD_CHARS = 100

@@ -164,7 +164,7 @@ Spending = Callable[[str, Budget | None], AbstractAsyncContextManager[Ledger]]
 
 
 def policy_of(config: Config, steps: Steps) -> str:
-    """Return when a memory's summaries are made: one of `memforest.config.REFRESH`."""
+    """Return when a memory's summaries are made: one of `memforest.config.Refresh`."""
     return config.refresh or ("behind" if is_remote(steps.summariser) else "lazy")
 
 
@@ -176,7 +176,7 @@ class Summaries:
         steps: with the summariser.
         embedder: None in a memory that works by words alone.
         attached: the memory's indexes, which say how nodes are summarised.
-        policy: one of `memforest.config.REFRESH`.
+        policy: one of `memforest.config.Refresh`.
         spending: counts what is made outside of another operation.
     """
 

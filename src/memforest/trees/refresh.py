@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,16 +218,8 @@ Choose = Callable[[Tx, Snapshot], Rows]
 """Names nodes whose summaries are wanted, with what these are made of."""
 
 
-class Due(Protocol):
-    """Says which summaries of an index may be made now."""
-
-    def __call__(self, index: Index, forest: Forest) -> NDArray[np.bool_] | None:
-        """Return a flag for each node; None for all."""
-
-
-def always(index: Index, forest: Forest) -> NDArray[np.bool_] | None:
-    """Let every summary be made."""
-    return None
+Due = Callable[["Index", Forest], NDArray[np.bool_] | None]
+"""Says which summaries of an index may be made now, a flag for each node; None for all."""
 
 
 @dataclass(slots=True)
@@ -273,7 +265,7 @@ class Refresher:
     """Id of the embedder."""
     length: str = ""
     """Is noted behind the maker of a summary; see `Steps.summary_length`."""
-    due: Due = always
+    due: Due = lambda index, forest: None
     report: Callable[[int, int, int], object] = lambda done, failed, total: None
     """Called on the event loop with how many nodes are made, how many failed, and how many were missing."""
 

@@ -55,10 +55,10 @@ CHANNEL = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """The units that a recall ranks: the leaves of the tree, and behind them each turn without a leaf."""
+    """The units that a recall ranks: the leaves of the tree, in which every turn is."""
 
     leaves: Ints
-    """Forest row of each; -1 for a turn by itself."""
+    """Forest row of each."""
     turns: Ints
     """The turns, unit by unit."""
     starts: Ints
@@ -74,25 +74,13 @@ class Units:
 
 @once_per_forest
 def units_of(forest: Forest) -> Units:
-    """Return the leaves of a forest whose leaves are runs of turns, and the turns that are in none."""
+    """Return the leaves of a forest whose leaves are runs of turns."""
     leaves = np.flatnonzero(forest.kind != INNER)
-    placed = ranges(forest.item[leaves], forest.item_end[leaves])
-    alone = np.ones(len(forest.turns.ids), dtype=np.bool_)
-    alone[placed] = False
-    others = np.flatnonzero(alone)
-    counts = np.concatenate(
-        [forest.item_end[leaves] - forest.item[leaves], np.ones(len(others), dtype=np.int64)]
-    )
-    turns = np.concatenate([placed, others])
-    of_turn = np.zeros(len(alone), dtype=np.int64)
+    counts = forest.item_end[leaves] - forest.item[leaves]
+    turns = ranges(forest.item[leaves], forest.item_end[leaves])
+    of_turn = np.zeros(len(forest.turns.ids), dtype=np.int64)
     of_turn[turns] = np.repeat(np.arange(len(counts)), counts)
-    return Units(
-        leaves=np.concatenate([leaves, np.full(len(others), -1, dtype=np.int64)]),
-        turns=turns,
-        starts=np.cumsum(counts) - counts,
-        counts=counts,
-        of_turn=of_turn,
-    )
+    return Units(leaves, turns, np.cumsum(counts) - counts, counts, of_turn)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,12 +138,10 @@ def hear(tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Reca
 
 @once_per_forest
 def _levels(forest: Forest) -> Levels:
-    """Return the turns by the segments and sessions that they are in; those that are in none are one group of their own."""
+    """Return the turns by the segments and sessions that they are in."""
     units = units_of(forest)
     leaf = units.leaves[units.of_turn]
-    session, placed = np.full(len(leaf), -1, dtype=np.int64), leaf >= 0
-    session[placed] = forest.parent[leaf[placed]]
-    return Levels.of(np.array([leaf, session]))
+    return Levels.of(np.array([leaf, forest.parent[leaf]]))
 
 
 def _as_in_the_paper(
@@ -199,10 +185,7 @@ def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], b
         own = trees.cosines_at(forest.summarised, vector)
         stored = own != 0  # a summary whose vector is not made has zeros
         nodes[forest.summarised[stored]] = np.maximum(own[stored], 0.0)
-    out = np.maximum(base.turn[units.turns[units.starts]], 0.0)
-    placed = units.leaves >= 0
-    out[placed] = nodes[units.leaves[placed]]
-    return out
+    return np.asarray(nodes[units.leaves], dtype=np.float64)
 
 
 def best_units(heard: Heard, snapshot: Snapshot, count: int) -> Ints:
@@ -257,8 +240,7 @@ def own_scores(
 def _on_leaves(forest: Forest, units: Units, values: Scores) -> Scores:
     """Return, for every node, the value of the unit that it is, at least 0; 0 for inner nodes."""
     out: Scores = np.zeros(len(forest))
-    placed = units.leaves >= 0
-    out[units.leaves[placed]] = np.maximum(values[placed], 0.0)
+    out[units.leaves] = np.maximum(values, 0.0)
     return out
 
 

@@ -108,9 +108,11 @@ class _Session:
         return frozenset(word for word in gone - left if not left.issuperset(lexical_tokens(word) or (word,)))
 
     def repeats(self, text: str, first: int, last: int) -> bool:
-        """Return whether a statement of those turns has a sentence of deleted text, as that of an answer has its question."""
-        near = [self.cuts[at] for at in range(max(0, first - CONTEXT_TURNS), last + 1) if at in self.cuts]
-        return any(repeated(text, cut.spot.text) and not repeated(text, cut.text or "") for cut in near)
+        """Return whether a statement of those turns has a sentence that only deleted text said, as an answer's has its question."""
+        near = [at for at in range(max(0, first - CONTEXT_TURNS), last + 1) if at in self.around]
+        stays = (self.cuts[at].text if at in self.cuts else self.around[at].text for at in near)
+        left = "\n".join(one for one in stays if one)
+        return any(repeated(text, self.cuts[at].spot.text, left) for at in near if at in self.cuts)
 
 
 def erase_turns(

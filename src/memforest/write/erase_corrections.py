@@ -39,16 +39,17 @@ def content_words(*texts: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def repeated(text: str, said: str) -> bool:
-    """Return whether a text has a sentence of three words or more of what was said, word for word.
+def repeated(text: str, said: str, left: str = "") -> bool:
+    """Return whether a text has a sentence of three words or more of what was said, word for word, that nothing left says.
 
     Example:
         >>> repeated('Ana, asked "Do you like it?": Yes.', "Hello! Do you like it?")
         True
     """
-    spelt = " ".join(words(fold(text)))
+    spelt, stays = (" ".join(words(fold(one))) for one in (text, left))
     own = (words(fold(one.text)) for one in split_sentences(said))
-    return any(len(one) >= LEAST_REPEATED and " ".join(one) in spelt for one in own)
+    sentences = (" ".join(one) for one in own if len(one) >= LEAST_REPEATED)
+    return any(one in spelt and one not in stays for one in sentences)
 
 
 def quoted(text: str, quote: str) -> list[SentenceSpan]:
