@@ -122,7 +122,7 @@ class Failing(HashEmbedder):
         return await super().embed(texts)
 
 
-def test_a_tree_of_runs_stands_while_the_embedder_fails(folder: Path) -> None:
+def test_the_tree_stands_while_the_embedder_fails(folder: Path) -> None:
     """All that is stored is in it; `resume` makes the vectors, and with them the tree that it would have been."""
     embedder = Failing(32)
     with MemForest(folder, configured(embedder=embedder)) as forest:
@@ -131,7 +131,7 @@ def test_a_tree_of_runs_stands_while_the_embedder_fails(folder: Path) -> None:
         with pytest.raises(ModelError):
             forest.ingest_session("u", *TALK[1], infer=False)
         sound(forest.user("u"), folder)
-        assert forest.user("u").stats().indexes[NAME]["placed_by"].keys() == {"runs"}
+        assert forest.user("u").stats().indexes[NAME]["placed_by"].keys() == {"centroid"}
         assert forest.query("u", "Where?").evidence
         embedder.fails = False
         forest.resume("u")

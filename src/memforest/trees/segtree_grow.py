@@ -352,7 +352,8 @@ def leaf_vectors(
 ) -> tuple[Ints, NDArray[np.float32] | None]:
     """Return the unit means of exchanges' turns, rounded to half precision, shape (n, d), and what each follows from.
 
-    Those of exchanges that are as they were are taken over from `old`. There are none if a turn has no vector.
+    Those of exchanges that are as they were are taken over from `old`. A turn whose vector is not made yet
+    counts for nothing; there are none where no turn has one.
     """
     if not snapshot.dimension or not len(found.first):
         return NOTHING, None
@@ -370,12 +371,10 @@ def leaf_vectors(
         made[~lacking] = old.vectors[had[~lacking]]
     if lacking.any():
         rows = snapshot.turns.vectors[ranges(found.first[lacking], found.end[lacking])]
-        if not rows.any(axis=1).all():
-            return NOTHING, None
         sums = np.add.reduceat(rows, np.cumsum(size[lacking]) - size[lacking], axis=0, dtype=np.float64)
         lengths = np.sqrt((sums * sums).sum(axis=1))
         made[lacking] = (sums / np.where(lengths, lengths, 1.0)[:, None]).astype(NUMBER)
-    return keys, made
+    return (keys, made) if made.any() else (NOTHING, None)
 
 
 @dataclass(slots=True, eq=False)
