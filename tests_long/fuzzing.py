@@ -148,8 +148,8 @@ def _joins(said: str) -> None:
     ]
     names = [Mention("Ann"), *(Mention(word) for word in words)]
     statement = FactReply(text=said, turns=[1], relations=told)
-    states = reply_source.check_states(statement, said, names)
-    found, left_out = reply_source.check_relations(statement, said, names, states)
+    states = grounding.check_states(statement, said, names)
+    found, left_out = grounding.check_relations(statement, said, names, states)
     assert len(found) + len(left_out) <= len(told)
 
 
@@ -203,13 +203,11 @@ def _date_of_model(text: str) -> None:
 
 def _grounds(text: str) -> None:
     read = reply_source.read_source(_chunk(text), UTC)
-    reply_source.people_forms(read)
     supports = tuple(read.said.values())
     grounding.unsupported(text, text, "en", [EntityReply(name=text[:50], type=text[:9])], supports, read)
-    reply_source.contradicts(text, "en", supports, read)
-    reply_source.misattributed(f"Ann {text}", "en", supports, read)
+    grounding.contradicts(text, "en", supports, read)
+    grounding.misattributed(f"Ann {text}", "en", supports, read)
     grounding.date_is_spelt(text[:100], supports)
-    grounding.language_of(text, supports, read)
     grounding.invented(text, "en", read)
     for one in supports:
         grounding.support_of(text, one, read)
@@ -408,8 +406,8 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.stance.subject_of": lambda t: stance.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
     "reading.reply_text.is_chatter": lambda t: reply_text.is_chatter(t, "en", ("assistant",), NAMES),
     "reading.extract_llm.check_extraction": _of_model,
-    "reading.reply_source.check_states": _joins,
-    "reading.reply_source.check_relations": _joins,
+    "reading.grounding.check_states": _joins,
+    "reading.grounding.check_relations": _joins,
     "reading.explore_llm.answer_problem": lambda t: explore_llm.answer_problem(t, (t[:9], *NAMES)),
     "reading.explore_llm.follow_up_refused": lambda t: explore_llm.follow_up_refused(
         t, SubQuery("1", t[:40].strip() or "Who?"), explore_llm.anchors_of([t[9:]]), missing=t[:9]
@@ -418,7 +416,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.grounding.support_of": _grounds,
     "reading.grounding.unsupported": _grounds,
     "reading.grounding.date_is_spelt": _grounds,
-    "reading.grounding.language_of": _grounds,
     "reading.prompts.head_and_tail": lambda t: head_and_tail(t, 9),
     "reading.prompts.not_blank": lambda t: prompts.not_blank([t, " ", t]),
     "reading.prompts.readable": lambda t: prompts.readable([t, t]),
@@ -428,14 +425,14 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.reply_source.participant_named": lambda t: reply_source.participant_named(t, (*NAMES, t)),
     "reading.summarise_llm.RecordCheck": _record,
     "reading.timestamps.dated_text": lambda t: dated_text(t, WHEN, UTC),
-    "reading.reply_source.contradicts": _grounds,
-    "reading.reply_source.misattributed": _grounds,
+    "reading.grounding.contradicts": _grounds,
+    "reading.grounding.misattributed": _grounds,
     "reading.replies.find_json": lambda t: [
         replies.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
     "reading.blocks.read_data_block": _blocks,
     "reading.reply_source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
-    "reading.reply_source.stands_in": lambda t: [reply_source.stands_in(t[:n], t) for n in (0, 3, len(t))],
+    "reading.reply_text.stands_in": lambda t: [reply_text.stands_in(t[:n], t) for n in (0, 3, len(t))],
     "reading.prompts.read_reply": _reply,
     "search.attributes.find_kinds": _kinds,
     "times.html_table": lambda t: times.html_table([t, "day"], [(t, t)]),

@@ -547,9 +547,9 @@ HELP = chunk(
     "text",
     [
         "The assistant is glad that Ana asked.",
-        "Helper offers to find more tips.",
-        "Helper also offers to find more tips for Ana.",
-        "The AI assistant asked whether Ana likes Clube Fado in Alfama.",
+        "Helper offers to find tips.",
+        "Helper also offers to find tips for Ana.",
+        "The AI assistant asked Ana about fado.",
         "Assistant recommends a good place.",
     ],
 )

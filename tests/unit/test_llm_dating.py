@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.reading.grounding import Dated, date_statement, language_of
+from memforest.reading.grounding import Dated, date_statement
 from memforest.reading.replies import FactReply
 from memforest.reading.reply_source import read_source
+from memforest.reading.tokens import detect_language
 from memforest.records import Chunk, Turn
 
 UTC = timezone.utc
@@ -28,7 +29,7 @@ def dated(text: str, *said: str, zone: Any = UTC, days: int = 0, **more: Any) ->
     source = read_source(Chunk("s", 0, turns, (), ("Ann",)), zone)
     statement = FactReply(text=text, turns=[one.ordinal for one in turns], **more)
     supports = [*source.said.values()]
-    return date_statement(statement, text, language_of(text, supports, source), supports, source)
+    return date_statement(statement, text, detect_language(text), supports, source)
 
 
 def days_of(found: Dated) -> tuple[str, str] | None:
@@ -312,7 +313,6 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
         ("I have had this since the new chef, a fortnight or so.", "Ann has had this for two weeks.", True),
         ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
         ("I start on 3 June.", "Ann starts on June 3, 2025.", False),
-        ("Back home Friday the 23rd is a holiday, in autumn.", "Friday, 23 August 2024, is a holiday.", True),
         ("We go in August, back on the 23rd.", "Ann is back on 23 August 2024.", True),
         ("We go in August, back on the 23rd.", "Ann is back on 23 July 2024.", False),
         ("The pitch is on Thursday.", "The pitch is on 16 May 2024.", False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,20 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.reading.grounding import is_name, language_of, support_of, unsupported
+from memforest.reading.grounding import is_name, support_of, unsupported
 from memforest.reading.replies import EntityReply
 from memforest.reading.reply_source import (
     MAX_TURN_CHARS,
     ChunkSource,
-    folded,
     is_readable,
-    people_forms,
     plain_words,
     read_source,
     show_time,
-    stands_in,
 )
-from memforest.reading.reply_text import forms_of, is_chatter, is_order
+from memforest.reading.reply_text import folded, forms_of, is_chatter, is_order, stands_in
 from memforest.reading.tokens import MAX_PIECE_CHARS, detect_language
 from memforest.records import Chunk, Turn
 
@@ -166,21 +163,9 @@ def test_context_says_what_it_is_but_is_not_the_chunks() -> None:
     assert "sail" not in with_question.own | without.own
     assert {"kayak", "sail"} <= with_question.stems == without.stems
     for one in (with_question, without):
-        assert "12" in one.numbers
-        assert "tarek" in one.words["tar"]
+        assert 12 in one.numbers
+        assert "tarek" in one.words
         assert [said.turn.speaker for said in one.everything] == ["Bo", "Bo", "Ana"]
-
-
-def test_the_days_on_which_it_is_said_are_known() -> None:
-    """And those that are meant, in the zone of the memory. Only the year may be said as a number of anything."""
-    of = source(("Ana", "I came yesterday."))
-    assert (sorted(of.numbers), sorted(of.days)) == (["2024"], ["5", "7", "8"])
-    assert lack("Ana came on the 7th.", of) is None
-    assert lack("Ana came with 7 boats.", of) == "a number"
-    late = Turn("0", "Ana", "Hello there.", SAID + timedelta(hours=3), 0)
-    chunk = Chunk("s", 0, (late,), (), ("Ana",))
-    assert "9" not in read_source(chunk, UTC).days
-    assert "9" in read_source(chunk, ZoneInfo("Asia/Tokyo")).days
 
 
 def test_time_is_shown_with_its_weekday_in_the_zone() -> None:
@@ -287,22 +272,9 @@ def test_a_word_before_a_name_is_none() -> None:
     assert lack("Two vehicles are near the harbour.", TALK) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Ana hatte in Porto einen Kleingarten ohne Strom.", "other"),
-        ("Ana had a garden without power in Porto.", "en"),
-    ],
-)
-def test_a_stray_word_tells_no_language(text: str, language: str) -> None:
-    """In talk of a language without rules: capitals of common nouns are no names there."""
-    of = source(("Ana", "Wir hatten in Porto auch nie Strom, und das war für mich nicht schlimm."))
-    assert language_of(text, [*of.said.values()], of) == language
-
-
 def test_names_of_people_support_nothing() -> None:
     """Everything is about them."""
-    assert people_forms(source(("Ana Silva", "Hello."), ("Bo", "Hello."))) >= {"ana", "silva", "bo"}
+    assert source(("Ana Silva", "Hello."), ("Bo", "Hello.")).people >= {"ana", "silva", "bo"}
 
 
 @each(
@@ -383,7 +355,8 @@ PEOPLE = ["Helper", "Helper Pro", "Ana"]
         ("Helper recommends https://a.example.", "en", False),
         ("Helper recommends a place of Ana's.", "en", True),
         ("Helper recommends a place of Ana’s.", "en", True),
-        ("Helper is glad that Tarek moved to Oslo in 2019.", "en", True),
+        ("Helper is glad that Ana came.", "en", True),
+        ("Helper is glad that Tarek moved to Oslo in 2019.", "en", False),
         ("Helper says to boil the beans first.", "en", False),
         ("Helper Pro offers to help further.", "en", True),
     ],
@@ -419,7 +392,7 @@ def test_a_translation_may_end_a_name_otherwise() -> None:
 
 @each(
     ("text", "missing"),
-    [("Bo sails on Fridays.", None), ("Bo sails on Sundays.", "a date"), ("Bo sails every Friday.", None), ("Bo may sail.", None)],
+    [("Bo sails on Fridays.", None), ("Bo sails on Sundays.", "a name"), ("Bo sails every Friday.", None), ("Bo may sail.", None)],
 )  # fmt: skip
 def test_a_day_is_said(text: str, missing: str | None) -> None:
     """Also one that is no date, as it comes every week."""

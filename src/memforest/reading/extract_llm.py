@@ -26,25 +26,29 @@ from memforest.reading.entities import (
     find_topics,
     merge_mentions,
 )
-from memforest.reading.grounding import Dated, date_statement, is_name, language_of, support_of, unsupported
+from memforest.reading.grounding import (
+    Dated,
+    Refused,
+    check_relations,
+    check_states,
+    date_statement,
+    is_name,
+    support_of,
+    unsupported,
+)
 from memforest.reading.prompts import CUT_SHORT, PromptStep, Value, ask
 from memforest.reading.replies import EntityReply, Extraction, FactReply
 from memforest.reading.reply_source import (
     MAX_TURN_CHARS,
     ChunkSource,
-    Refused,
     SourceTurn,
-    check_relations,
-    check_states,
-    folded,
     is_readable,
     read_source,
     show_time,
-    stands_in,
 )
-from memforest.reading.reply_text import is_chatter
+from memforest.reading.reply_text import folded, is_chatter, stands_in
 from memforest.reading.timestamps import valid_time
-from memforest.reading.tokens import Code, detect_language
+from memforest.reading.tokens import Code, detect_language, has_foreign_words
 from memforest.records import Chunk, ChunkOutcome, EntityKind, ExtractedFact, Mention, Skipped
 from memforest.text import DATA_RUN, cut, entity_key, fold, negated, shorten_runs
 
@@ -150,7 +154,9 @@ def _checked(
     # Of an answer to a question the speaker is who answers.
     speaker = next((one for one in supports if not one.only_asks), supports[0])
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
-    language = language_of(text, supports, source)
+    # "in" and "am" are German, too.
+    foreign = source.language == "other" and has_foreign_words(text)
+    language = "other" if foreign else detect_language(text)
     if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
         return "assistant chatter"
     dated = date_statement(statement, text, language, supports, source)

@@ -1,8 +1,8 @@
 """Checks whether the turns that a fact names support it, and finds the days that it means.
 
-Numbers, names, dates, denials and the person behind "I" are checked strictly, as a model must never make them up. Other
-words may be paraphrased; the turns must have some of them. This catches what a model made up, copied from the prompt's
-examples, or was talked into; it cannot tell a true reading from a false one that uses the same words.
+What a model must never make up is checked: numbers, names, dates, denials and the person behind "I". Other words may be
+paraphrased; the turns must have one of them. This catches what a model made up, copied from the prompt's examples, or was
+talked into; it cannot tell a true reading from a false one that uses the same words.
 
 A model's date arithmetic is not trusted. Its dates only choose among those that the turns state, and among the days that
 their words may mean: "on Monday" is either of two Mondays, and the model has read which. The chosen date is resolved
@@ -12,62 +12,38 @@ against the turn that states it, as by the local extractor.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta, tzinfo
-from typing import Literal
+from decimal import Decimal
+from difflib import get_close_matches
+from itertools import groupby
+from typing import Literal, TypeAlias
 
 from memforest.reading.date_phrases import DateSpan
-from memforest.reading.drafts import acting_names
-from memforest.reading.entities import find_mentions
+from memforest.reading.figures import Figure, figures
 from memforest.reading.periods import to_utc, window_of
 from memforest.reading.replies import EntityReply, FactReply
-from memforest.reading.reply_source import (
-    NOUN_CHARS,
-    ChunkSource,
-    SourceTurn,
-    contradicts,
-    dates_of,
-    folded,
-    misattributed,
-    people_forms,
-    plain_words,
-    stands_in,
-)
-from memforest.reading.reply_text import Figure, converted, figures, forms_of
+from memforest.reading.reply_source import ChunkSource, SourceTurn, dates_of, plain_words
+from memforest.reading.reply_text import Clause, folded, forms_of, is_question, split_clauses, stands_in
 from memforest.reading.timestamps import resolved_dates
-from memforest.reading.tokens import MAX_PIECE_CHARS, Code, detect_language, load_word_lists
-from memforest.records import ResolvedDate
-from memforest.text import STOP_WORDS, lexical_tokens, strip_accents, word_set, words
+from memforest.reading.tokens import MAX_PIECE_CHARS, Code, Token, split_sentences, tokenise
+from memforest.records import Mention, Relation, ResolvedDate, State
+from memforest.text import STOP_WORDS, cut, entity_key, fold, lexical_tokens, negated, word_set
 from memforest.times import Interval, local_time
 
-_SMALL = frozenset("0123")
+_HOUR = Decimal("0.6")
+"""An hour, as minutes stand behind a point: half of it is 7.30."""
+_MOST_DIVIDED = 10**15
+"""A larger number is an identifier, of which there are no parts."""
+_SMALL = range(4)
 """Numbers that a fact may count by itself if it writes them out: "two cats, Tom and Kit"."""
-_MAX_NAME_CHARS = 24
-_DOUBLED = re.compile(r"(.)\1")
-_MENDED_CHARS = 4
-"""Compared characters of a name and a word of the chunk, which may be misspelt there."""
+_NO_NAMES = word_set("mr mrs ms miss dr prof sir madam st i")
+_ABSTRACT = ("ing", "tion", "sion", "ness", "ment", "ity", "ship", "ism", "ance", "ence", "hood")
+_LIKE, _LIKE_TRANSLATED = 0.86, 0.72
+"""How alike a name and a misspelt one are at least, as `difflib` measures it: "Marvin" is not "Martin"."""
 _TELLING_FORMS = 4
 """A fact with fewer content words may be a paraphrase that shares none: "I'm vegetarian", "Ann eats no meat"."""
-_FUNCTION_WORD_EVERY = 5
-"""At least one in so many words of a sentence is a function word of its language."""
-_STEM_CHARS = 3
-"""Least characters of a stem that a compound begins with: "beekeeper", "bees"."""
-
-_WEEKDAYS = (
-    "monday lunes",
-    "tuesday martes",
-    "wednesday miercoles",
-    "thursday jueves",
-    "friday viernes",
-    "saturday sabado",
-    "sunday domingo",
-)
-_ABSTRACT = ("ing", "tion", "sion", "ness", "ment", "ity", "ship", "ism", "ance", "ence", "hood")
-_DAYS = word_set("january february march april may june july august september october november december") | {
-    word + end for row in _WEEKDAYS for word in row.split() for end in ("", "s")
-}
-_NO_NAMES = _DAYS | word_set("mr mrs ms miss dr prof sir madam st")
 
 Lack = Literal["a number", "a name", "a date", "a denial", "who it is", "its words"]
 
@@ -91,78 +67,63 @@ def unsupported(
         source: the chunk.
     """
     translated = source.is_translated(language, supports)
-    names, numbers = _names(plain, language, entities, source), figures(plain)
-    checks: Iterable[tuple[Lack, bool]] = (
-        ("a name", all(_is_said(name, source, translated=translated) for name in names)),
-        ("a number", all(_is_counted(one, source) for one in numbers)),
-        ("a date", all(_is_told(day, source) for day in _day_words(plain))),
-        ("a denial", not contradicts(text, language, supports, source)),
-        ("who it is", not misattributed(text, language, supports, source)),
-        ("its words", translated or _is_about(plain, names, numbers, source)),
-    )
-    return next((lack for lack, holds in checks if not holds), None)
+    found = invented(plain, language, source, entities, translated=translated)
+    if found is not None:
+        return found[0]
+    if contradicts(text, language, supports, source):
+        return "a denial"
+    if misattributed(text, language, supports, source):
+        return "who it is"
+    return None if translated or _is_about(plain, source) else "its words"
 
 
 def invented(
-    text: str, language: Code, source: ChunkSource, *, translated: bool = False
+    text: str,
+    language: Code,
+    source: ChunkSource,
+    entities: Collection[EntityReply] = (),
+    *,
+    translated: bool = False,
 ) -> tuple[Lack, str] | None:
-    """Return the first name, number or date word that the source lacks, with its kind; None if it has all of them.
+    """Return the first name or number that the source lacks, with its kind; None if it has all of them.
 
     Args:
         text: a sentence without its dates, which are checked by themselves.
         language: of the sentence.
         source: what the sentence is checked against.
+        entities: those that a model listed.
         translated: whether the source is in another language, so that names may end otherwise.
     """
-    lacks: Iterable[tuple[Lack, str]] = (
-        *(
-            ("a name", name)
-            for name in _names(text, language, (), source)
-            if not (_is_abstract(name) or _is_said(name, source, translated=translated))
-        ),
-        *(("a number", one.text) for one in figures(text) if not _is_counted(one, source)),
-        *(("a date", day) for day in _day_words(text) if not _is_told(day, source)),
-    )
-    return next(iter(lacks), None)
+    for name in _names(text, language, entities):
+        if not _is_said(name, source, translated=translated):
+            return "a name", name
+    return next((("a number", one.text) for one in figures(text) if not _is_counted(one, source)), None)
 
 
-def _is_abstract(name: str) -> bool:
-    """Return whether a single word has the ending of an abstract noun, so that it is no name: "Singing matters".
+def _names(text: str, language: Code, entities: Collection[EntityReply]) -> Iterator[str]:
+    """Yield the names in a text: those that the model listed and that occur in it, and words with a capital.
 
-    >>> [_is_abstract(name) for name in ("Singing", "Dedication", "Marit", "Inging Lee")]
-    [True, True, False, False]
+    In German, and in scripts without capitals, those listed count alone.
     """
-    return " " not in name and name.lower().endswith(_ABSTRACT)
-
-
-def language_of(text: str, supports: Sequence[SourceTurn], source: ChunkSource) -> Code:
-    """Return the language of a fact; if no word tells it, the language of its turns, where they share its words.
-
-    In a chunk of a language without rules one word is not enough: "in" and "am" are German, too.
-    """
-    detected, spoken = detect_language(text), {one.language for one in supports}
-    forms = forms_of(text)
-    said = {form for one in supports for form in one.forms}
-    if detected == "other" and len(spoken) == 1 and 2 * len(forms & said) >= len(forms):
-        return spoken.pop()
-    if source.language == "other" and detected != "other":
-        known = load_word_lists(detected)["function_words"]
-        own = [word.casefold() for word in words(text)]
-        return detected if sum(word in known for word in own) * _FUNCTION_WORD_EVERY >= len(own) else "other"
-    return detected
-
-
-def _names(text: str, language: Code, entities: Collection[EntityReply], source: ChunkSource) -> list[str]:
-    """Return the names in a text: capitalised ones, and those the model listed that occur in it."""
     whole = folded(text)
-    found: list[str] = []
-    if language != "other":  # in German capitals do not mark names, and other scripts have none
-        found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
-    if language == "en":
-        # The subject that opens a sentence may be a name or not; a number ("Two") is none.
-        found += [name for name in acting_names(text) if not figures(name)]
-    listed = [one.name for one in entities if is_name(one) and stands_in(folded(one.name), whole)]
-    return list(dict.fromkeys((*found, *listed)))
+    for one in entities:
+        if is_name(one) and stands_in(folded(one.name), whole):
+            yield one.name
+    for piece in split_sentences(text) if language != "other" else ():
+        tokens = [token for token in tokenise(piece.text) if token.kind == "word"]
+        yield from (token.bare for token in tokens[:1] if _acts(token, tokens[1:2]))
+        for capital, run in groupby(tokens[1:], key=lambda token: token.text[0].isupper()):
+            if capital:
+                yield " ".join(token.bare for token in run)
+
+
+def _acts(first: Token, behind: Sequence[Token]) -> bool:
+    """Return whether the word that opens a sentence may be a name: it owns something, or a verb is behind it."""
+    if not first.capital or first.lower in STOP_WORDS or first.lower.endswith(_ABSTRACT):
+        return False
+    return first.possessive or any(
+        one.verb or (one.text.islower() and one.text.endswith("s")) for one in behind
+    )
 
 
 def is_name(entity: EntityReply) -> bool:
@@ -179,100 +140,67 @@ def is_name(entity: EntityReply) -> bool:
 
 
 def _is_said(name: str, source: ChunkSource, *, translated: bool) -> bool:
-    """Return whether the source has a name: as a whole, word by word, joined into one word, or by its initials."""
+    """Return whether the source has a name: as a whole, joined into one word or by its initials, or word by word."""
     whole = folded(name)
     if any(stands_in(whole, one.folded) for one in source.everything):
         return True
     parts = plain_words(name)
-    joined = ("".join(parts), "".join(part[:1] for part in parts)) if len(parts) > 1 else ()
-    if any(short in source.words.get(short[:3], ()) for short in joined):
+    if len(parts) > 1 and not source.words.isdisjoint(("".join(parts), "".join(one[0] for one in parts))):
         return True
     return all(
         _is_told(word, source, translated=translated)
         for word in parts
-        if len(word) > 1 and word not in STOP_WORDS and word not in _NO_NAMES and not word[0].isdigit()
+        if len(word) > 1 and word not in STOP_WORDS and word not in _NO_NAMES and not figures(word)
     )
 
 
-def _is_told(word: str, source: ChunkSource, *, translated: bool = False) -> bool:
-    """Return whether the source has a word, another form of it, or a misspelling."""
-    near = source.words.get(word[:3], ())
-    return (
-        any(one.startswith(word) or word.startswith(one) for one in near)  # "Mel", "Melanie"
-        or not source.stems.isdisjoint(lexical_tokens(word))  # "Baking", "bake"
-        or any(_is_typo(word, said, translated=translated) for said in _alike(word, source.words))
-    )
+def _is_told(word: str, source: ChunkSource, *, translated: bool) -> bool:
+    """Return whether the source has a word, another form of it, or a misspelling, which begins and ends alike."""
+    if word in source.words or not source.stems.isdisjoint(lexical_tokens(word)):
+        return True
+    near = [one for one in source.words if one[0] == word[0]]
+    if any(min(len(one), len(word)) > 2 and (one.startswith(word) or word.startswith(one)) for one in near):
+        return True  # "Mel", "Melanie"
+    if translated:
+        return bool(get_close_matches(word, near, 1, _LIKE_TRANSLATED))
+    return _is_spelt(word, [one for one in near if one[-1] == word[-1]])
 
 
-def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
-    """Return the known words that begin with the same letter and are about as long."""
-    return (
-        one
-        for key, several in known.items()
-        if key[:1] == word[:1]
-        for one in several
-        if abs(len(one) - len(word)) <= 2 and one not in _DAYS
-    )
-
-
-def _is_typo(name: str, said: str, *, translated: bool) -> bool:
-    """Return whether a name corrects a misspelt one.
-
-    The ends must be the same, as "Maria" is not "Mario", and short names differ by a letter: "Martin" is not "Marvin".
-    A translation may end otherwise.
-
-    >>> [_is_typo(*pair, translated=False) for pair in (("ljubljana", "ljubjana"), ("melania", "melanie"), ("marvin", "martin"))]
-    [True, False, False]
-    """
-    shorter, longer = sorted((len(name), len(said)))
-    if longer > _MAX_NAME_CHARS:
-        return False
-    if _DOUBLED.sub(r"\1", name) == _DOUBLED.sub(r"\1", said):
-        return True  # "Peggy", "Pegy"
-    if translated and shorter >= 5 and name[:3] == said[:3]:
-        return _edits(name, said) <= 2
-    if shorter < 5 or name[-1] != said[-1]:
-        return False
-    swapped = sorted(name) == sorted(said)
-    if len(name) == len(said) and not swapped and shorter < 8:
-        return False
-    return _edits(name, said) <= (1 if longer < 8 else 2)
-
-
-def _edits(one: str, other: str) -> int:
-    """Return the edit distance of two words; to swap neighbouring letters counts as one edit.
-
-    Optimal string alignment, https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance.
-    """
-    rows = [list(range(len(other) + 1))]
-    for at, ch in enumerate(one, 1):
-        row = [at]
-        for to, there in enumerate(other, 1):
-            row.append(min(rows[-1][to] + 1, row[-1] + 1, rows[-1][to - 1] + (ch != there)))
-            if at > 1 and to > 1 and ch == other[to - 2] and one[at - 2] == there:
-                row[-1] = min(row[-1], rows[-2][to - 2] + 1)
-        rows.append(row)
-    return rows[-1][-1]
+def _is_spelt(word: str, said: Collection[str]) -> bool:
+    return word in said or bool(get_close_matches(word, said, 1, _LIKE))
 
 
 def _is_counted(figure: Figure, source: ChunkSource) -> bool:
-    """Return whether the source has a number, or the fact counts up to three in words and nothing contradicts it."""
-    if not figure.readings.isdisjoint(source.numbers) or not converted(figure).isdisjoint(source.numbers):
+    """Return whether the source has a number, its parts ("a cup and a half", "half past seven") or its digits ("61 cents", "0.61").
+
+    Up to three a fact may count by itself, in words, if nobody counts the same.
+    """
+    known = source.numbers
+    if not known.isdisjoint(figure.readings):
         return True
-    if figure.ordinal and not figure.readings.isdisjoint(source.days):
-        return True
-    counted = source.counted.get(figure.noun[:NOUN_CHARS], frozenset())
-    return figure.written and not _SMALL.isdisjoint(figure.readings) and not counted
+    for one in figure.readings:
+        if one >= _MOST_DIVIDED:
+            continue
+        whole, rest = divmod(one, 1)
+        if rest and (whole < 2 or whole in known) and not known.isdisjoint((rest, rest * 100, rest / _HOUR)):
+            return True
+        units = (one / 100, one / 1000) + ((one * 100, one * 1000) if rest else ())
+        if any(unit in known for unit in units if rest or unit % 1):
+            return True
+    return (
+        figure.written and figure.noun not in source.counted and any(one in _SMALL for one in figure.readings)
+    )
 
 
-def _day_words(text: str) -> list[str]:
-    """Return the names of months and weekdays in a text; "may" and "march" only with a capital."""
-    found = ((word, strip_accents(word.casefold())) for word in words(text))
-    return [
-        plain
-        for word, plain in found
-        if plain in _DAYS and (word[0].isupper() or word not in ("may", "march"))
-    ]
+def _is_about(text: str, source: ChunkSource) -> bool:
+    """Return whether a fact shares a content word with the chunk, or is too short to tell.
+
+    It is never too short where a turn gives orders to its reader.
+    """
+    mine = forms_of(text) - source.people
+    if mine & source.own or any(one.readings & source.numbers for one in figures(text)):
+        return True
+    return 0 < len(mine) < _TELLING_FORMS and not any(one.has_order for one in source.everything)
 
 
 def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
@@ -280,63 +208,127 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
 
     "9 October" is "the ninth of October", and "for three years" is "three years", the answer to "How long?".
     """
+    return any(_spells(text, sentence) for turn in supports for sentence, _ in turn.sentences)
+
+
+def _spells(text: str, sentence: str) -> bool:
     numbers = figures(text)
     counted = {word for one in numbers for word in plain_words(one.text)}
     wanted = {
         word for word in plain_words(text) if word not in STOP_WORDS and not word[0].isdigit()
     } - counted
-    return bool(wanted or numbers) and any(
-        all(
-            word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
-            for word in wanted
-        )
-        and all(any(one.readings & other.readings for other in counted_there) for one in numbers)
-        for turn in supports
-        for said, counted_there in turn.spelt
+    if not wanted and not numbers:
+        return False
+    said, there = plain_words(sentence), figures(sentence)
+    return all(_is_spelt(word, said) for word in wanted) and all(
+        any(one.readings & other.readings for other in there) for one in numbers
     )
 
 
-def says_number(number: int, said: SourceTurn) -> bool:
-    """Return whether a turn has a number."""
-    return any(str(number) in one.readings for _, numbers in said.spelt for one in numbers)
+_SOFT = re.compile(
+    r"\b(?:stop|quit|gave up|giv|refus|hat|avoid|los[est]|fail|lack|hardly|too|instead|used|left|only|until|bad|if|non-|"
+    r"un(?!der|til|ion|iver|iq|it)\w{4})\w*",
+    re.IGNORECASE,
+)
+"""What may be said with a "not" or without one: "stopped smoking", "no longer smokes"."""
 
 
-def says_weekday(day: int, said: SourceTurn) -> bool:
-    """Return whether a turn names a weekday (0 is Monday) outside the dates that were found in it."""
-    names = set(_WEEKDAYS[day].split())
-    read = " ".join(one.text for one in said.dates)
-    in_text, in_dates = (
-        sum(word.removesuffix("s") in names or word in names for word in plain_words(text))
-        for text in (said.told, read)
-    )
-    return in_text > in_dates
+def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
+    """Return whether a fact denies what its turns assert, or asserts what they deny, in the clause nearest to it.
 
-
-def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source: ChunkSource) -> bool:
-    """Return whether a fact shares a content word, name or number with the chunk, or is too short to tell.
-
-    It is never too short where a turn gives orders to its reader.
+    Args:
+        text: of the fact.
+        language: of the text.
+        supports: the turns that the fact names.
+        source: the chunk.
     """
-    mine = forms_of(text) - people_forms(source)
-    counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
-    checked = forms_of(" ".join((*names, *counted))) & mine
-    mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
-    stems = [stem for stem in source.own if len(stem) >= _STEM_CHARS]  # a compound may begin with one
-    said = (
-        counted
-        or mended
-        or any(
-            form in source.own or any(form.startswith(stem) or stem.startswith(form) for stem in stems)
-            for form in mine
-        )
+    if language == "other" or any(one.language == "other" for one in supports):
+        return False
+    people = source.people
+    said = [
+        replace(clause, forms=clause.forms - people) for one in supports for clause in _answering(one, source)
+    ]
+    return any(_is_opposed(one, one.forms - people, said) for one in split_clauses(text))
+
+
+def _is_opposed(clause: Clause, mine: frozenset[str], said: Sequence[Clause]) -> bool:
+    """Return whether a clause of a fact, with the content words `mine`, is opposed to the nearest of those that were said."""
+    shared = [(len(mine & one.forms), one) for one in said if mine & one.forms]
+    if clause.denies:
+        # A paraphrase may deny in other words: "mornings are useless" is "cannot work in the morning".
+        most = max((count for count, _ in shared), default=0)
+        agrees = any(one.denies or _SOFT.search(one.text) for _, one in shared)
+        return not agrees and 0 < 2 * len(mine) <= 3 * most
+    if _SOFT.search(clause.text):
+        return False
+    asserted = denied = 0.0  # the largest share of a clause that is repeated
+    for count, one in shared:
+        share = count / len(one.forms)
+        if not one.denies or _SOFT.search(one.text):
+            asserted = max(asserted, share)
+        elif 2 * count > min(len(mine), len(one.forms)):
+            denied = max(denied, share)
+    return denied > asserted
+
+
+def _answering(turn: SourceTurn, source: ChunkSource) -> Iterator[Clause]:
+    """Yield the clauses of a turn; the first with the words of the question it answers, a short one with those before it."""
+    previous = source.before(turn)
+    asked = previous is not None and bool(previous.sentences) and is_question(previous.sentences[-1][0])
+    before = previous.sentences[-1][1] if previous is not None and asked else frozenset[str]()
+    for at, clause in enumerate(turn.clauses):
+        before = clause.forms | before if at == 0 or len(clause.forms) <= 1 else clause.forms
+        yield replace(clause, forms=before)
+
+
+_MYSELF = re.compile(r"\b(?:i|my|mine|me|myself)\b", re.IGNORECASE)
+_OTHERS = re.compile(r"\b(?:you|yours?|yourself|we|us|ours?|let['’]?s)\b", re.IGNORECASE)
+
+
+def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
+    """Return whether a fact opens with one participant and says what another one says of themselves ("I") (English).
+
+    Only if nothing else explains it: the clauses nearest to it are all of another speaker, who is not named in the fact, and
+    concern neither the participant nor the listener.
+
+    Args:
+        text: of the fact.
+        language: of the text.
+        supports: the turns that the fact names.
+        source: the chunk.
+    """
+    whole = folded(text)
+    opening = (one for one in source.participants.values() if _is_named(one, whole.split(" ")[0]))
+    subject = next(opening, None) if language == "en" else None
+    mine = forms_of(text) - source.people
+    shared = [(len(mine & clause.forms), clause, one) for one in supports for clause in one.clauses]
+    most = max((count for count, _, _ in shared), default=0)
+    if subject is None or not 0 < len(mine) <= 2 * most:
+        return False
+    return all(
+        _speaks_of_self(clause, one, subject) and not _is_named(one.turn.speaker, whole)
+        for count, clause, one in shared
+        if count == most
     )
-    short = 0 < len(mine) < _TELLING_FORMS and not any(one.has_order for one in source.everything)
-    return bool(said) or short
+
+
+def _speaks_of_self(clause: Clause, said: SourceTurn, subject: str) -> bool:
+    """Return whether a clause is what somebody else than a participant says of themselves, and of nobody else."""
+    if said.turn.speaker == subject or said.language != "en" or said.by_assistant:
+        return False
+    mine = _MYSELF.search(clause.sentence) is not None and _OTHERS.search(clause.text) is None
+    return mine and not _is_named(subject, folded(clause.sentence))
+
+
+def _is_named(name: str, whole: str) -> bool:
+    """Return whether a folded text has a name, or its first word."""
+    called = folded(name).removeprefix("the ")
+    return stands_in(called, whole) or stands_in(called.split(" ")[0], whole)
 
 
 def support_of(text: str, said: SourceTurn, source: ChunkSource) -> str:
     """Return the sentences of a turn that support a fact, as they were said; the whole turn if none stands out."""
-    mine = forms_of(text) - people_forms(source)
+    mine = forms_of(text) - source.people
     shared = [len(mine & forms) for _, forms in said.sentences]
     best = max(shared, default=0)
     if best == 0:
@@ -349,6 +341,16 @@ def support_of(text: str, said: SourceTurn, source: ChunkSource) -> str:
 _PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:of |de |del )?\d{4}\b")
 _WEEK, _FORTNIGHT, _MONTH = 7, 14, 31
+_WEEKDAYS = (
+    "monday lune",
+    "tuesday marte",
+    "wednesday miercole",
+    "thursday jueve",
+    "friday vierne",
+    "saturday sabado",
+    "sunday domingo",
+)
+"""In English and Spanish, without the "s" of a plural."""
 _NOT_STATED = "a date that the turns do not state was left out"
 _EXCLUDED = "a date that the words exclude was left out"
 
@@ -385,7 +387,6 @@ def date_statement(
     own = _own_dates(text, language, supports, source)
     span, left_out = _chosen(statement, own, supports, source)
     days = [window_of(said.turn.said, "day", source.zone) for said in supports]
-    translated = source.is_translated(language, supports)
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         spoken = [Interval(day.start, day.end) for day in days]
@@ -394,7 +395,7 @@ def date_statement(
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
             continue  # a duration is checked as a number, and words need not be a date
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
-        if not known and _may_be_meant(one, supports, source, translated=translated):
+        if not known and _may_be_meant(one, supports, source):
             continue
         if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
@@ -409,40 +410,32 @@ def date_statement(
     return Dated(out, span, plain, resolved_dates(found), left_out=left_out)
 
 
-def _may_be_meant(
-    span: DateSpan, supports: Sequence[SourceTurn], source: ChunkSource, *, translated: bool
-) -> bool:
+def _may_be_meant(span: DateSpan, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
     """Return whether words that the calendar cannot read may mean a date, so that nothing shows it to be wrong.
 
-    A turn has its month or season and the year differs by one at most; or a turn has the number of its day, and its weekday,
-    a time that covers it, or a distance of a month at most; or a turn has its weekday and it is two weeks away at most; or
-    the language has no rules and it is a week away at most. Words that the calendar reads mean what the calendar says.
+    A turn has all of it but the year, which differs by one at most; or the number of its day, and a time that covers it or a
+    distance of a month at most; or its weekday, two weeks away at most. In a language without rules a week is near enough.
+    Words that the calendar reads mean what the calendar says.
     """
-    if span.relative or span.start is None:
-        # The original words of a translated date are not known.
-        return span.relative and source.language == "other" and translated
-    yearless = _YEAR.sub("", span.text).strip(" ,")
-    day = local_time(span.start, source.zone).date()
+    if span.relative:
+        return source.language == "other"
+    yearless, day = _YEAR.sub("", span.text).strip(" ,"), local_time(span.start, source.zone).date()
+    weekday = _WEEKDAYS[day.weekday()].split()
     named = any(days.covers(span.interval) for days in source.stated)
     for said in supports:
         on = local_time(said.turn.said, source.zone).date()
-        away = abs((day - on).days)
-        if abs(day.year - on.year) <= 1 and _is_unread(yearless, said) and date_is_spelt(yearless, (said,)):
+        away, unread = abs((day - on).days), said.told
+        for one in said.dates:
+            unread = unread.replace(one.text, " ")
+        if abs(day.year - on.year) <= 1 and yearless != span.text and _spells(yearless, unread):
             return True
-        if span.precision != "day":
-            continue
-        weekday = says_weekday(day.weekday(), said)
-        if says_number(day.day, said) and (weekday or named or away <= _MONTH):
-            return True
-        if (weekday and away <= _FORTNIGHT) or (source.language == "other" and away <= _WEEK):
+        if span.precision == "day" and (
+            (away <= _WEEK and source.language == "other")
+            or (away <= _FORTNIGHT and any(word.removesuffix("s") in weekday for word in plain_words(unread)))
+            or ((named or away <= _MONTH) and any(day.day in one.readings for one in figures(said.told)))
+        ):
             return True
     return False
-
-
-def _is_unread(text: str, said: SourceTurn) -> bool:
-    """Return whether no date of a turn has all words of a text."""
-    wanted = set(plain_words(text))
-    return not any(wanted <= set(plain_words(one.text)) for one in said.dates)
 
 
 def _own_dates(
@@ -579,3 +572,79 @@ def _without(text: str, span: DateSpan) -> str:
         if behind[:1] in ("", ".", ",", ";", "。", ")", "）")
         else f"{before}{behind.lstrip()}"
     )
+
+
+Refused: TypeAlias = tuple[tuple[str, str], ...]
+"""Texts that were left out, each with the reason."""
+
+_MAX_ATTRIBUTE_CHARS, _MAX_LABEL_CHARS = 40, 40
+_MAX_END_CHARS = 80
+_MOST_RELATIONS = 12
+_LABEL = re.compile(r"[^\W_](?:[^\W_]|[ '’.-](?=[^\W_]))*")
+"""A few words without other marks, so that a label is shown as it is anywhere."""
+
+
+def check_states(statement: FactReply, text: str, mentions: Sequence[Mention]) -> tuple[State, ...]:
+    """Return the listed states of mentioned entities whose value stands in the text; none of a plan or a denial."""
+    if statement.kind == "plan" or statement.negated:
+        return ()
+    names, whole = _by_key(mentions), folded(text)
+    found: dict[State, None] = {}
+    for one in statement.relations:
+        entity, value = names.get(entity_key(one.entity) or ""), " ".join(one.value.split())
+        attribute = " ".join(fold(one.attribute).replace("_", " ").split())
+        if (
+            entity is not None
+            and 0 < len(attribute) <= _MAX_ATTRIBUTE_CHARS
+            and len(value) <= _MAX_END_CHARS
+            and stands_in(folded(value), whole)
+            and entity_key(value) != entity_key(entity)
+        ):
+            before = one.previous if one.previous and stands_in(folded(one.previous), whole) else None
+            found[State(entity, attribute, value, before, one.change)] = None
+    return tuple(found)
+
+
+def check_relations(
+    statement: FactReply, text: str, mentions: Sequence[Mention], states: Sequence[State]
+) -> tuple[tuple[Relation, ...], Refused]:
+    """Return the listed relations that the text supports, and the refused ones with the reason.
+
+    The text must have both names, and the verb in some form. The relations of a plan or a denial are left out without a
+    reason, like its states, and so are relations of two names that a state joins.
+    """
+    listed = [one for one in statement.relations if one.verb and not one.attribute]
+    if not listed or statement.kind == "plan" or statement.negated or negated(text):
+        return (), ()
+    whole = folded(text)
+    names = {key: name for key, name in _by_key(mentions).items() if stands_in(folded(name), whole)}
+    joined = {frozenset((entity_key(one.entity), entity_key(one.value))) for one in states}
+    found: dict[Relation, None] = {}
+    refused: list[tuple[str, str]] = []
+    for one in listed:
+        source, target = (names.get(entity_key(end) or "") for end in (one.entity, one.value))
+        label = " ".join(one.verb.replace("_", " ").split())
+        shown = cut(f"{one.entity} / {one.verb} / {one.value}", 3 * _MAX_END_CHARS)
+        if source is None or target is None:
+            refused.append((shown, "a relation of what the statement does not name was left out"))
+        elif entity_key(source) == entity_key(target):
+            refused.append((shown, "a relation of something to itself was left out"))
+        elif not _is_label(label, text):
+            refused.append((shown, "a relation that the statement does not tell was left out"))
+        elif len(found) == _MOST_RELATIONS:
+            refused.append((shown, "over the limit"))
+        elif frozenset((entity_key(source), entity_key(target))) not in joined:
+            found[Relation(source, label.lower(), target)] = None
+    return tuple(found), tuple(refused)
+
+
+def _by_key(mentions: Sequence[Mention]) -> dict[str, str]:
+    return {key: one.name for one in mentions if (key := entity_key(one.name)) is not None}
+
+
+def _is_label(label: str, text: str) -> bool:
+    """Return whether a label is a few words of a text, in some form."""
+    if len(label) > _MAX_LABEL_CHARS or _LABEL.fullmatch(label) is None:
+        return False
+    forms = forms_of(label)
+    return not forms.isdisjoint(forms_of(text)) if forms else stands_in(folded(label), folded(text))

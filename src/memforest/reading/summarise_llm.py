@@ -29,6 +29,7 @@ from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.calls import Calls
 from memforest.ports import UnchangedText, join_sections
 from memforest.reading.date_phrases import DateSpan
+from memforest.reading.figures import figures
 from memforest.reading.grounding import Lack, date_is_spelt, invented
 from memforest.reading.prompts import (
     MAX_CHARS,
@@ -46,14 +47,12 @@ from memforest.reading.reply_source import (
     ChunkSource,
     Passage,
     dates_of,
-    folded,
     named_in,
     participant_named,
     passages,
     read_source,
-    stands_in,
 )
-from memforest.reading.reply_text import figures, forms_of, fractions, is_order
+from memforest.reading.reply_text import folded, forms_of, is_order, stands_in
 from memforest.reading.tokens import Code, count_words, detect_language, split_sentences
 from memforest.records import Chunk, SummaryRequest, Turn
 from memforest.text import cut, fold
@@ -71,7 +70,7 @@ _QUOTED_WORDS = 3
 _QUOTE = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<!\w)\"([^\"]+)\"(?!\w)")
 _LEFT_OUT = re.compile(r"…|\.{3,}|\[[^\[\]]*\]")
 _ISO_DATE = re.compile(r"\b\d{4}-(?:\d{2}(?:-\d{2})?|W\d{2})\b")
-_YEAR_DIGITS = 4
+_YEARS = 1000
 _TURN_CHARS = 4_000
 _SHOWN = 60
 
@@ -202,10 +201,11 @@ class RecordCheck:
         parts = [part for text in (*self._texts, self._told) for part in _parts(text)]
         turns = tuple(Turn(str(at), "", part, start, at, None) for at, part in enumerate(parts))
         read = read_source(Chunk("", 0, turns, (), self._request.participants), self._zone)
-        years = {number for number in read.numbers if len(number) == _YEAR_DIGITS and number.isdecimal()}
-        return replace(
-            read, numbers=frozenset(years).union(*map(_numbers, (*parts, *self._request.participants)))
-        )
+        years = {number for number in read.numbers if number >= _YEARS}
+        # The digits of dates are no numbers, as every record has some.
+        texts = (*(_ISO_DATE.sub(" ", part) for part in parts), *self._request.participants)
+        told = (reading for text in texts for one in figures(text) for reading in one.readings)
+        return replace(read, numbers=frozenset((*years, *told)))
 
     @cached_property
     def _days(self) -> tuple[Interval, ...]:
@@ -270,42 +270,14 @@ def _parts(text: str) -> list[str]:
     return made
 
 
-def _numbers(text: str) -> frozenset[str]:
-    """Return the readings of a text's numbers; ISO dates are left out, as every record has some."""
-    plain = _ISO_DATE.sub(" ", text)
-    pieces = [piece.text for piece in split_sentences(plain)]
-    return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
-
-
 def _is_of(line: str, own: Sequence[Passage], foreign: Sequence[Passage], people: frozenset[str]) -> bool:
     """Return whether a line may be taken from a participant's own passages, rather than from those of others alone."""
     mine = forms_of(line) - people
-    if not mine or not foreign:
-        return True
-    own_forms, foreign_forms = ({form for _, forms, _ in some for form in forms} for some in (own, foreign))
-    if _has_figure_of_others(line, own, foreign):
+    here, there = (frozenset(form for _, forms, _ in some for form in forms) for some in (own, foreign))
+    if any(form[0].isdigit() for form in mine & there - here):
         return False
-    if len(mine & own_forms) >= len(mine & foreign_forms):
-        return True
-    return _best(mine, own) >= _best(mine, foreign)
-
-
-def _has_figure_of_others(line: str, own: Sequence[Passage], foreign: Sequence[Passage]) -> bool:
-    """Return whether a line has a number in digits that only the passages of others have."""
-    wanted = [one for one in figures(line) if not one.written]
-    if not wanted:
-        return False
-    here, there = ({form for text, _, _ in some for form in _readings(text)} for some in (own, foreign))
-    return any(one.readings.isdisjoint(here) and not one.readings.isdisjoint(there) for one in wanted)
-
-
-@lru_cache(maxsize=4096)
-def _readings(sentence: str) -> frozenset[str]:
-    return frozenset(reading for one in figures(sentence) for reading in one.readings)
-
-
-def _best(mine: frozenset[str], some: Sequence[Passage]) -> int:
-    return max((len(mine & forms) for _, forms, _ in some), default=0)
+    best, other = (max((len(mine & forms) for _, forms, _ in some), default=0) for some in (own, foreign))
+    return len(mine & here) >= len(mine & there) or best >= other
 
 
 def _squeezed(text: str) -> str:
