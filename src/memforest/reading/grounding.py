@@ -38,7 +38,7 @@ _MOST_DIVIDED = 10**15
 """A larger number is an identifier, of which there are no parts."""
 _SMALL = range(4)
 """Numbers that a fact may count by itself if it writes them out: "two cats, Tom and Kit"."""
-_NO_NAMES = word_set("mr mrs ms miss dr prof sir madam st i")
+_NO_NAMES = word_set("mr mrs ms miss dr prof sir madam st i ai tv ok am pm ad bc mom mum dad mama papa god")
 _ABSTRACT = ("ing", "tion", "sion", "ness", "ment", "ity", "ship", "ism", "ance", "ence", "hood")
 _LIKE, _LIKE_TRANSLATED = 0.86, 0.72
 """How alike a name and a misspelt one are at least, as `difflib` measures it: "Marvin" is not "Martin"."""
