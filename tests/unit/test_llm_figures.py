@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.reading.figures import figures
 from memforest.reading.grounding import invented
 from memforest.reading.reply_source import read_source
+from memforest.reading.reply_text import figures
 from memforest.records import Chunk, Turn
 
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=timezone.utc)

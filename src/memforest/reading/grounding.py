@@ -21,11 +21,19 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from memforest.reading.date_phrases import DateSpan
-from memforest.reading.figures import Figure, figures
 from memforest.reading.periods import to_utc, window_of
 from memforest.reading.replies import EntityReply, FactReply
 from memforest.reading.reply_source import ChunkSource, SourceTurn, dates_of, plain_words
-from memforest.reading.reply_text import Clause, folded, forms_of, is_question, split_clauses, stands_in
+from memforest.reading.reply_text import (
+    Clause,
+    Figure,
+    figures,
+    folded,
+    forms_of,
+    is_question,
+    split_clauses,
+    stands_in,
+)
 from memforest.reading.timestamps import resolved_dates
 from memforest.reading.tokens import MAX_PIECE_CHARS, Code, Token, split_sentences, tokenise
 from memforest.records import Mention, Relation, ResolvedDate, State

@@ -15,9 +15,9 @@ from itertools import takewhile
 
 from memforest.reading.date_phrases import DateSpan, find_dates
 from memforest.reading.entities import is_assistant, names_inside
-from memforest.reading.figures import figures
 from memforest.reading.reply_text import (
     Clause,
+    figures,
     folded,
     forms_of,
     is_order,

@@ -29,7 +29,6 @@ from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.calls import Calls
 from memforest.ports import UnchangedText, join_sections
 from memforest.reading.date_phrases import DateSpan
-from memforest.reading.figures import figures
 from memforest.reading.grounding import Lack, date_is_spelt, invented
 from memforest.reading.prompts import (
     MAX_CHARS,
@@ -52,7 +51,7 @@ from memforest.reading.reply_source import (
     passages,
     read_source,
 )
-from memforest.reading.reply_text import folded, forms_of, is_order, stands_in
+from memforest.reading.reply_text import figures, folded, forms_of, is_order, stands_in
 from memforest.reading.tokens import Code, count_words, detect_language, split_sentences
 from memforest.records import Chunk, SummaryRequest, Turn
 from memforest.text import cut, fold
