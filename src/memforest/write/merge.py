@@ -135,7 +135,7 @@ class _Merge:
     def _dry(self, plan: Plan, before: _Before) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.read() as source, self._db.read() as tx:
-            merging = self._merging(tx, source, plan, 0, {})
+            merging = self._merging(tx, source, plan)
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
             for part in batches(wanted, BATCH_TURNS):
@@ -162,33 +162,18 @@ class _Merge:
             keep_embedder(tx, self._db.path, self._embedder)
             keep_zone(tx, self._writer.config)
             stored_ms = to_ms(self._writer.config.clock())
-            origins = merge_plan.keep_origins(tx, plan, stored_ms)
-            rows, decided, new, settled = merge_corrections(tx, source, plan, stored_ms)
-            merging = self._merging(tx, source, plan, stored_ms, origins)
-            merging.corrections, merging.decided = rows, decided
+            merging = self._merging(tx, source, plan, stored_ms)
+            merging.origins = merge_plan.keep_origins(tx, plan, stored_ms)
+            merging.corrections, merging.decided, new, settled = merge_corrections(
+                tx, source, plan, stored_ms
+            )
             merging.settle(settled)
             meta.bump(tx)
         return merging, new
 
-    def _merging(
-        self,
-        tx: Tx,
-        source: Tx,
-        plan: Plan,
-        stored_ms: int,
-        origins: Mapping[int | None, int | None],
-    ) -> Merging:
+    def _merging(self, tx: Tx, source: Tx, plan: Plan, stored_ms: int = 0) -> Merging:
         have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
-        whose: dict[int | None, Origin] = {None: plan.own}
-        whose.update(plan.origins.items())
-        return Merging(
-            plan.names,
-            stored_ms,
-            have is not None and have == given,
-            self._writer.threshold,
-            origins,
-            whose,
-        )
+        return Merging(plan, stored_ms, have is not None and have == given, self._writer.threshold)
 
     async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
         """Ask a judge, if there is one, which new statements say what a stored one says."""

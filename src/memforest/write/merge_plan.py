@@ -29,7 +29,7 @@ from memforest.store import copying, facts, meta, sessions
 from memforest.store.connections import Tx, sqlite_damage
 from memforest.store.database import Database
 from memforest.store.erase import deleted
-from memforest.store.facts import EntityRow, FactRow
+from memforest.store.facts import EntityRow
 from memforest.store.sessions import Origin, SessionRow, StoredTurn, origins, put_origin, turns_of_session
 from memforest.times import shown
 from memforest.write.corrections import Settled
@@ -197,10 +197,8 @@ class Plan:
     owner: Origin
     other: Origin
     names: Names
-    own: Origin
-    """The other memory, as the origin of its turns."""
-    origins: Mapping[int, Origin]
-    """Origins of the other memory's turns, by their rows there."""
+    origins: Mapping[int | None, Origin]
+    """Origins of the other memory's turns, by their rows there; of those that were said there under None."""
     deleted: frozenset[bytes]
     """Digests of what was deleted here."""
     sessions: tuple[SessionPlan, ...] = ()
@@ -257,7 +255,7 @@ def becomes(tx: Tx, source: Tx, there: SessionRow, known: Plan) -> SessionPlan:
         rest, here, votes = _compare(theirs, [], known)
     else:
         over = None
-    session_id, row = _place(source, there, found, votes, known)
+    session_id, row = _place(there, theirs, found, votes, known)
     if row is None and all(rest.get(turn.row) == turn.text for turn in theirs):
         return SessionPlan(there, session_id, "new", over=over)
     how: Literal["new", "grown", "same"] = "new" if row is None else "grown"
@@ -337,15 +335,18 @@ def _overlap(old: str, new: str) -> bool:
 
 
 def _place(
-    source: Tx, there: SessionRow, found: Mapping[str, int], votes: Counter[int], known: Plan
+    there: SessionRow,
+    theirs: Sequence[StoredTurn],
+    found: Mapping[str, int],
+    votes: Counter[int],
+    known: Plan,
 ) -> tuple[str, int | None]:
     """Return the id and the row here of what a session becomes: of that here with which it shares most, else by its id."""
     session_id = there.session_id
     if votes:
         session_id = max(found, key=lambda one: votes[found[one]])  # the first of several, as `max` does
     elif session_id in found and session_id == root_id(session_id):
-        first = copying.origin_of(source, there.row)
-        origin = known.own if first is None else known.origins[first]
+        origin = known.origins[theirs[0].origin if theirs else None]
         session_id = derived_id(session_id, origin.memory, origin.user_id)
     return session_id, found.get(session_id)
 
@@ -373,42 +374,39 @@ def batches(sessions: Iterable[SessionPlan], most_turns: int) -> Iterator[list[S
 
 @dataclass(slots=True)
 class Merging:
-    """One merge: how it is done, and over its transactions what it has copied, row id there -> row id here."""
+    """One merge: how it is done, and over its transactions what it has copied."""
 
-    names: Names
+    plan: Plan
     stored_ms: int
     vectors: bool
     """Whether vectors can be taken: both memories have the same embedder."""
     threshold: float | None
-    origins: Mapping[int | None, int | None]
+    origins: Mapping[int | None, int | None] = field(default_factory=dict)
     """Row ids of origins there -> here; those of the other memory's own turns are under None."""
-    whose: Mapping[int | None, Origin]
-    """The origins there, by row; the other memory itself under None."""
     corrections: Mapping[int, int] = field(default_factory=dict)
     """Updates there -> here, of those whose statements stand here."""
     decided: Mapping[tuple[str, str], Sequence[tuple[int, bytes]]] = field(default_factory=dict)
     """(session, turn) there -> corrections here, and the digests of the sentences that they are about."""
-    session_ids: dict[str, str] = field(default_factory=dict)
-    """Ids of sessions there -> here, of those that are called otherwise here."""
     places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """Session and chunk there -> here, of those chunks that have another number here."""
+    """Session and chunk there -> here, of those chunks that are called otherwise here."""
     same: Mapping[str, Same] = field(default_factory=dict)
-    sessions: dict[int, int] = field(default_factory=dict)
-    """New ones, without those that have grown."""
-    turns: dict[int, int] = field(default_factory=dict)
-    chunks: dict[int, int] = field(default_factory=dict)
     facts: dict[int, int] = field(default_factory=dict)
+    """Facts there -> here."""
     new_facts: set[int] = field(default_factory=set)
     """Rows there of the facts that were made here."""
-    entities: dict[int, int] = field(default_factory=dict)
     new_entities: set[int] = field(default_factory=set)
-    """Rows there of the entities that were made here."""
+    """Rows here of the entities that were made."""
     reworded: bool = False
     """Whether there is a fact or a turn without a vector now."""
     cut: bool = False
     """Whether something was deleted that was copied."""
     warnings: dict[str, None] = field(default_factory=dict)
     """What the caller should know of corrections; each once."""
+
+    @property
+    def names(self) -> Names:
+        """Who is called otherwise here."""
+        return self.plan.names
 
     def settle(self, settled: Settled) -> None:
         """Note the outcome of applying corrections."""
@@ -417,23 +415,8 @@ class Merging:
 
     def tie(self, tie: str) -> str:
         """Return the place of a statement, which begins with its session and chunk, as it is here."""
-        if not self.session_ids and not self.places:
-            return tie
         session_id, chunk, rest = tie.split("\x1f", 2)
-        place = self.places.get((session_id, chunk)) or (
-            self.session_ids.get(session_id, session_id),
-            chunk,
-        )
-        return "\x1f".join((*place, rest))
-
-    def origin_id(self, origin: int | None) -> tuple[str, str]:
-        """Return whose a turn there is: a memory and a user."""
-        one = self.whose[origin]
-        return one.memory, one.user_id
-
-    def placed(self, fact: FactRow) -> FactRow:
-        """Return a fact that is new here as it is stored here."""
-        return replace(fact, tie=self.tie(fact.tie), stored_ms=self.stored_ms)
+        return "\x1f".join((*self.places.get((session_id, chunk), (session_id, chunk)), rest))
 
 
 def check_source(source: Database, target: Path) -> None:
@@ -490,9 +473,9 @@ def plan_merge(
             f"the days of the memory of {shown(owner.user_id)} are those of {here!r}, and its words of time stay read as they "
             f"were in that of {shown(other.user_id)}, in {there!r}",
         )
-    plan = Plan(
-        owner, other, names, own, origins(source), deleted(tx), overwrite=asked.overwrite, notes=notes
-    )
+    whose: dict[int | None, Origin] = {None: own}
+    whose.update(origins(source).items())
+    plan = Plan(owner, other, names, whose, deleted(tx), overwrite=asked.overwrite, notes=notes)
     listed = sorted(sessions.list_sessions(source), key=lambda one: (one.start_ms, one.session_id))
     return replace(plan, sessions=tuple(becomes(tx, source, one, plan) for one in listed))
 
@@ -504,8 +487,7 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
     """
     home = (plan.owner.memory, plan.owner.user_id)
     return {
-        row: None if one[:2] == home else put_origin(tx, one, merged_ms)
-        for row, one in (*{None: plan.own}.items(), *plan.origins.items())
+        row: None if one[:2] == home else put_origin(tx, one, merged_ms) for row, one in plan.origins.items()
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from memforest.reading.canonical import (
     EntityBook,
@@ -162,10 +163,14 @@ def ensure_wordings(tx: Tx) -> None:
     facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in facts_rows.iter_facts(tx)])
 
 
-def insert_facts(tx: Tx, new: Sequence[FactRow]) -> list[FactRow]:
-    """Insert facts (each `row` is ignored) with their wording digests and word rows, and return them with their row ids."""
+def insert_facts(tx: Tx, new: Sequence[FactRow], wordings: Sequence[bytes | None] = ()) -> list[FactRow]:
+    """Insert facts (each `row` is ignored) with their wording digests and word rows, and return them with their row ids.
+
+    `wordings` are the digests of those of which they are known.
+    """
     stored = [replace(one, row=row) for row, one in zip(add_facts(tx, new), new, strict=True)]
-    facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in stored])
+    known = zip_longest(stored, wordings)
+    facts_rows.put_wordings(tx, [(one.row, have or fact_signature(one).digest) for one, have in known])
     derived.add_words(
         tx,
         "fact",
