@@ -209,7 +209,7 @@ class _Part:
             new.append(placed._replace(turn_id=turn_id))
         self._copy_turns(coming, new)
         self.cuts |= {self._turns[turn.row]: rest[turn.row] for turn in coming if rest[turn.row] != turn.text}
-        ordinals = {turn.row: turn.ordinal for turn in ours}
+        ordinals = {turn.row: turn.ordinal for turn in turns_with_ids(self._tx, set(one.here.values()))}
         cut_anew: list[ChunkRow] = []
         for chunk in chunks:
             own = [at[turn.ordinal] for turn in coming if chunk.first <= turn.ordinal <= chunk.last]
@@ -238,9 +238,12 @@ class _Part:
         ]
         rows = dict(zip((turn.row for turn in there), insert_turns(tx, new), strict=True))
         self._turns |= rows
-        words = [" ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms))) for turn in new]
-        derived.add_words(tx, "turn", list(zip(rows.values(), words, strict=True)))
         same = [turn.row for turn, now in zip(there, new, strict=True) if now.speaker == turn.speaker]
+        words = derived.words_of(self._source, "turn", same)
+        for turn, now in zip(there, new, strict=True):
+            if turn.row not in words:
+                words[turn.row] = " ".join(index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        derived.add_words(tx, "turn", [(rows[turn], said) for turn, said in words.items()])
         vectors = derived.stored_vectors(self._source, "turn", same) if merging.vectors else {}
         merging.reworded |= len(vectors) < len(there)
         derived.copy_vectors(tx, "turn", [(rows[turn], *vector) for turn, vector in vectors.items()])
@@ -398,7 +401,7 @@ def _insert_facts(tx: Tx, merging: Merging, reading: OtherFacts, joined: Mapping
         replace(fact, tie=merging.tie(fact.tie), stored_ms=merging.stored_ms)
         for fact in map(reading.facts.__getitem__, new)
     ]
-    stored = insert_facts(tx, facts, [reading.wordings.get(there) for there in new])
+    stored = insert_facts(tx, facts, reading.wordings, reading.words)
     rows = {there: fact.row for there, fact in zip(new, stored, strict=True)}
     merging.new_facts |= rows.keys()
     merging.facts |= rows

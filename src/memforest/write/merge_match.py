@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
@@ -46,8 +46,10 @@ class OtherFacts:
     called: Mapping[int, Sequence[tuple[str, str]]]
     """Fact -> (name there, name here) of those in it who are called otherwise here."""
     entities: Mapping[int, EntityRow]
+    words: Mapping[int, str]
+    """Fact -> its word row; nothing where it is called otherwise here."""
     wordings: Mapping[int, bytes]
-    vectors: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    vectors: Mapping[int, tuple[bytes, bytes]]
     """Fact -> digest and vector as stored; nothing where the text is another one here, or the embedder."""
 
     def said(self, row: int, names: Names) -> PlacedFact:
@@ -96,6 +98,7 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
     entities = copying.entities(source, named)
     called = _called(source, mentions, entities, names) if names else {}
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
+    words = derived.words_of(source, "fact", rows)
     worded = facts_rows.wordings(source, rows) if facts_rows.wording_rules(source) == wording_rules() else {}
     for row, fact in facts.items():
         if identity_of(fact, fact.text, fact.dates) != fact.fact_id:
@@ -104,10 +107,11 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
             )
         if row in called or names.speaker(fact.speaker) != fact.speaker:
             facts[row] = renamed(fact, names, called.get(row, ()))
+            words.pop(row, None)
             if facts[row].text != fact.text:
                 stored.pop(row, None)
                 worded.pop(row, None)
-    return OtherFacts(facts, mentions, called, entities, worded, stored)
+    return OtherFacts(facts, mentions, called, entities, words, worded, stored)
 
 
 def _called(
