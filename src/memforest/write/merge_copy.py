@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -21,6 +21,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import SentencePlace, add_places
 from memforest.store.database import Database
+from memforest.store.erase import deleted
 from memforest.store.facts import OccurrenceRow, StoredOccurrence, add_occurrences, write_dates
 from memforest.store.sessions import (
     AGAIN,
@@ -75,8 +76,8 @@ def merge_choices(db: Database, other: Database, renamed: Names) -> None:
             meta.bump(tx)
 
 
-def copy_sessions(tx: Tx, source: Tx, merging: Merging, wanted: Iterable[SessionPlan]) -> None:
-    """Copy sessions, or what of them comes; each is here whole when the transaction ends.
+def copy_sessions(tx: Tx, source: Tx, merging: Merging, part: Sequence[SessionPlan]) -> list[SessionPlan]:
+    """Copy sessions, or what of them comes, and return what they became; each is here whole when the transaction ends.
 
     What of them was deleted here, or is here, comes too where it was read together with what is new, and is deleted before the
     transaction ends, with all that was made of it.
@@ -85,20 +86,25 @@ def copy_sessions(tx: Tx, source: Tx, merging: Merging, wanted: Iterable[Session
         tx: the write transaction.
         source: a read transaction of the other memory.
         merging: the merge; what is copied is added.
-        wanted: the sessions, each asked for when the one before is copied.
+        part: the sessions; each is copied as it is now, those that are gone there are left out.
 
     Raises:
         CorruptStoreError: if something of them is damaged there.
     """
     ensure_wordings(tx)
-    part = _Part(tx, source, merging)
-    for one in wanted:
-        part.copy(one)
-    part.finish()
+    now = replace(merging.plan, deleted=deleted(tx))
+    copied, done = _Part(tx, source, merging), []
+    for one in part:
+        if (found := now.becomes(tx, source, one)) is not None:
+            done.append(found)
+            if found.how != "same":
+                copied.copy(found)
+    copied.finish()
     drop_chosen(tx)
-    if part.cuts:
-        _cut(tx, merging, part.cuts)
+    if copied.cuts:
+        _cut(tx, merging, copied.cuts)
     meta.bump(tx)
+    return done
 
 
 def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
@@ -244,7 +250,7 @@ class _Part:
             if turn.row not in words:
                 words[turn.row] = " ".join(index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
         derived.add_words(tx, "turn", [(rows[turn], said) for turn, said in words.items()])
-        vectors = derived.stored_vectors(self._source, "turn", same) if merging.vectors else {}
+        vectors = derived.stored_vectors(self._source, "turn", same) if merging.plan.vectors else {}
         merging.reworded |= len(vectors) < len(there)
         derived.copy_vectors(tx, "turn", [(rows[turn], *vector) for turn, vector in vectors.items()])
         for turn, made in zip(there, new, strict=True):
@@ -262,8 +268,11 @@ class _Part:
             if (one.correction is None or one.correction in merging.corrections)
             and (not self._lost or content_words(one.text).isdisjoint(self._lost.get(one.chunk, ())))
         ]
-        reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
-        joined = match_new(tx, reading, merging)
+        reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.plan.vectors)
+        # Those that an earlier transaction copied are known.
+        joined = {row: FactMatch(merging.facts[row]) for row in reading.facts if row in merging.facts}
+        rest = {row: fact for row, fact in reading.facts.items() if row not in joined}
+        joined |= match(tx, replace(reading, facts=rest), merging.names, merging.threshold, merging.same)
         _insert_facts(tx, merging, reading, joined)
         rows = add_occurrences(
             tx,
@@ -385,13 +394,6 @@ class _Part:
             ],
         )
         return {names.entity(one)[1] for one in there.values() if one.kind == "participant"}
-
-
-def match_new(tx: Tx, reading: OtherFacts, merging: Merging) -> dict[int, FactMatch]:
-    """Return what the facts of a reading join here, those that an earlier transaction copied among them."""
-    known = {row: FactMatch(row=merging.facts[row]) for row in reading.facts if row in merging.facts}
-    rest = {row: fact for row, fact in reading.facts.items() if row not in known}
-    return known | match(tx, replace(reading, facts=rest), merging.names, merging.threshold, merging.same)
 
 
 def _insert_facts(tx: Tx, merging: Merging, reading: OtherFacts, joined: Mapping[int, FactMatch]) -> None:

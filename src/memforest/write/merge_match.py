@@ -31,9 +31,9 @@ from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
 from memforest.store.sessions import ChunkRow, StoredTurn, turns_of_session, turns_with_ids
 from memforest.times import from_ms
 from memforest.write.commit import near_facts
-from memforest.write.corrections import Settled, chunks_about, settle_chunks, settle_verdicts
+from memforest.write.corrections import chunks_about, settle_chunks, settle_verdicts
 from memforest.write.erase_corrections import content_words
-from memforest.write.merge_plan import Names, Plan, SessionPlan
+from memforest.write.merge_plan import Merging, Names, Plan, SessionPlan
 from memforest.write.reword import fact_signature
 
 
@@ -267,18 +267,20 @@ def occurrences_told(
     return sorted(told, key=attrgetter("row"))
 
 
-def facts_of(source: Tx, one: SessionPlan) -> set[int]:
-    """Return the facts there of which something comes with a session."""
-    chunks = {chunk.row for chunk in chunks_of(source, one, turns_of_session(source, one.there.row))}
-    if one.rest is None:
-        return erase.facts_of_chunks(source, chunks)
-    new = {row for row, text in one.rest.items() if text is not None}
-    return {occurrence.fact for occurrence in occurrences_told(source, chunks, (), new)}
+def coming_facts(source: Tx, plan: Plan) -> OtherFacts:
+    """Return the facts of another memory of which something comes."""
+    facts: set[int] = set()
+    for one in plan.sessions:
+        if one.how != "same":
+            turns = turns_of_session(source, one.there.row)
+            chunks = {chunk.row for chunk in chunks_of(source, one, turns)}
+            new = {turn.row for turn in turns if one.rest is None or one.rest.get(turn.row) is not None}
+            whole = chunks if one.rest is None else ()
+            facts.update(told.fact for told in occurrences_told(source, chunks, whole, new))
+    return read_facts(source, facts, plan.names, vectors=plan.vectors)
 
 
-def merge_corrections(
-    tx: Tx, source: Tx, plan: Plan, stored_ms: int
-) -> tuple[dict[int, int], dict[tuple[str, str], list[tuple[int, bytes]]], int, Settled]:
+def merge_corrections(tx: Tx, source: Tx, merging: Merging) -> int:
     """Store what people have decided of statements there, and apply it to what is here already.
 
     A correction of which no sentence stands here, or will, is not taken over.
@@ -286,19 +288,16 @@ def merge_corrections(
     Args:
         tx: the write transaction.
         source: a read transaction of the other memory.
-        plan: who is who, and which session becomes what.
-        stored_ms: the present, UTC ms.
+        merging: the merge; the corrections are noted in it.
 
     Returns:
-        Corrections there -> here; (session, turn) there -> corrections here with the digests of their sentences; how many
-        are new; and the outcome of applying those that changed.
+        How many are new.
 
     Raises:
         CorruptStoreError: if a statement is not what its identity was made of.
     """
+    plan, stored_ms = merging.plan, merging.stored_ms
     standing = _Standing(tx, source, plan)
-    made: dict[int, int] = {}
-    decided: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
     changed: list[Correction] = []
     new = 0
     for one in _renamed(source, standing.corrections(), plan.names):
@@ -314,19 +313,18 @@ def merge_corrections(
             stored = replace(stored, undone_ms=undone_ms)
             changed.append(stored)
         if (stored.kind, stored.made, stored.undone_ms) == ("update", one.made, None):
-            made[one.row] = stored.row
+            merging.corrections[one.row] = stored.row
         for place in standing.places.get(one.row, ()):
             at = standing.here(place)
             if at is None:
-                decided.setdefault(place[:2], []).append((stored.row, place.quote))
+                merging.decided.setdefault(place[:2], []).append((stored.row, place.quote))
             else:
                 corrections.add_places(tx, stored.row, (place._replace(session_id=at[0], turn_id=at[1]),))
-    settled = Settled()
     if changed:
-        settled = settle_chunks(tx, sorted(chunks_about(tx, changed)))
+        merging.settle(settle_chunks(tx, sorted(chunks_about(tx, changed))))
         ids = {one.fact_id for one in changed}
         settle_verdicts(tx, facts_rows.rows_of_ids(tx, ids).values())
-    return made, decided, new, settled
+    return new
 
 
 _Texts = tuple[dict[str, str], dict[str, tuple[str, str]], frozenset[str]]

@@ -194,16 +194,22 @@ class SessionPlan:
 class Plan:
     """A merge that is about to begin: who is called what here, where turns come from, and what sessions become."""
 
-    owner: Origin
-    other: Origin
+    home: tuple[str, str]
+    """The memory that is merged into: its id and its user."""
     names: Names
     origins: Mapping[int | None, Origin]
     """Origins of the other memory's turns, by their rows there; of those that were said there under None."""
     deleted: frozenset[bytes]
     """Digests of what was deleted here."""
+    vectors: bool
+    """Whether vectors can be taken: both memories have the same embedder."""
+    overwrite: bool
+    notes: tuple[str, ...]
+    participants_joined: tuple[str, ...]
+    """Who takes part in both memories under one name."""
+    entities_joined: tuple[str, ...]
+    """What else has one name in both."""
     sessions: tuple[SessionPlan, ...] = ()
-    overwrite: bool = False
-    notes: tuple[str, ...] = ()
 
     def is_deleted(self, turn: StoredTurn, text: str) -> bool:
         """Return whether a text of a turn was deleted here."""
@@ -378,14 +384,12 @@ class Merging:
 
     plan: Plan
     stored_ms: int
-    vectors: bool
-    """Whether vectors can be taken: both memories have the same embedder."""
     threshold: float | None
     origins: Mapping[int | None, int | None] = field(default_factory=dict)
     """Row ids of origins there -> here; those of the other memory's own turns are under None."""
-    corrections: Mapping[int, int] = field(default_factory=dict)
+    corrections: dict[int, int] = field(default_factory=dict)
     """Updates there -> here, of those whose statements stand here."""
-    decided: Mapping[tuple[str, str], Sequence[tuple[int, bytes]]] = field(default_factory=dict)
+    decided: dict[tuple[str, str], list[tuple[int, bytes]]] = field(default_factory=dict)
     """(session, turn) there -> corrections here, and the digests of the sentences that they are about."""
     places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Session and chunk there -> here, of those chunks that are called otherwise here."""
@@ -475,7 +479,16 @@ def plan_merge(
         )
     whose: dict[int | None, Origin] = {None: own}
     whose.update(origins(source).items())
-    plan = Plan(owner, other, names, whose, deleted(tx), overwrite=asked.overwrite, notes=notes)
+    plan = Plan(
+        (owner.memory, owner.user_id),
+        names,
+        whose,
+        deleted(tx),
+        given is not None and have == given,
+        asked.overwrite,
+        notes,
+        *_joined(tx, source, names),
+    )
     listed = sorted(sessions.list_sessions(source), key=lambda one: (one.start_ms, one.session_id))
     return replace(plan, sessions=tuple(becomes(tx, source, one, plan) for one in listed))
 
@@ -485,13 +498,13 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
 
     Turns that once came from here are at home.
     """
-    home = (plan.owner.memory, plan.owner.user_id)
     return {
-        row: None if one[:2] == home else put_origin(tx, one, merged_ms) for row, one in plan.origins.items()
+        row: None if one[:2] == plan.home else put_origin(tx, one, merged_ms)
+        for row, one in plan.origins.items()
     }
 
 
-def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:
+def _joined(tx: Tx, source: Tx, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who takes part in both memories under one name, and what else has one name in both."""
     here = {one.key: one for one in facts.entities(tx)}
     people: list[str] = []
@@ -501,4 +514,4 @@ def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:
         if key in here:
             takes_part = "participant" in (one.kind, here[key].kind)
             (people if takes_part else things).append(label)
-    return people, things
+    return tuple(people), tuple(things)
