@@ -34,7 +34,7 @@ from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.extract import NewFacts, find_same
 from memforest.write.merge_copy import copy_sessions, merge_choices
 from memforest.write.merge_match import coming_facts, match, merge_corrections, new_corrections
-from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches, renamed
+from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches
 
 BATCH_TURNS = 1_024
 """Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
@@ -216,7 +216,11 @@ class _Merge:
             sessions_grown=sum(one.how == "grown" for one in done),
             sessions_same=sum(one.how == "same" for one in done),
             turns_added=sum(one.turns for one in done),
-            renamed=renamed(one for one in done if one.how != "same"),
+            renamed={
+                one.there.session_id: one.session_id
+                for one in done
+                if one.how != "same" and one.session_id != one.there.session_id
+            },
             people=dict(plan.names.here),
             participants_joined=plan.participants_joined,
             entities_joined=plan.entities_joined,

@@ -357,13 +357,6 @@ def _place(
     return session_id, found.get(session_id)
 
 
-def renamed(sessions: Iterable[SessionPlan]) -> dict[str, str]:
-    """Return the ids of sessions there -> here, of those that are called otherwise here."""
-    return {
-        one.there.session_id: one.session_id for one in sessions if one.session_id != one.there.session_id
-    }
-
-
 def batches(sessions: Iterable[SessionPlan], most_turns: int) -> Iterator[list[SessionPlan]]:
     """Yield sessions in groups of bounded size; a longer session is a group by itself."""
     part: list[SessionPlan] = []
