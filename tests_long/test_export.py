@@ -471,7 +471,7 @@ def test_a_damaged_turn_is_marked_and_stays_so_through_an_import(folder: Path) -
     with MemForest(folder / "a", fast_config()) as forest:
         forest.user("u").export(folder / "x.jsonl")
     with MemForest(folder / "b", fast_config()) as forest:
-        assert forest.user("u").import_(folder / "x.jsonl").damaged == ("turn '0' of session 's'",)
+        assert forest.user("u").import_(folder / "x.jsonl").damaged == ("turn '0' (number 0) of session 's'",)
         assert [one.damaged for one in forest.user("u").turns("s")] == [True, False]
         assert all("Rome" not in one.quote for one in forest.query("u", "Who lives in Rome?").evidence)
         assert any("turn '0'" in one.message for one in forest.user("u").verify().problems)

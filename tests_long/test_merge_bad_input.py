@@ -209,11 +209,11 @@ def test_a_memory_that_is_written_while_it_is_merged(folder: Path, monkeypatch: 
         # The log cannot be emptied while the merge reads the file: replacing waits no longer for that than this.
         other = MemForest(folder, fast_config(busy_timeout_s=0.5))
 
-        def meanwhile(*args: Any) -> None:
+        def meanwhile(*args: Any) -> Any:
             monkeypatch.setattr(merge, "copy_sessions", copy)
             other.ingest_session("b", "b-s1", said("I live in Kyoto.", speaker="Ana"), replace=True)
             other.ingest_session("b", "b-new", said("I work at Globex now.", speaker="Ana"))
-            copy(*args)
+            return copy(*args)
 
         monkeypatch.setattr(merge, "copy_sessions", meanwhile)
         forest.user("a").merge("b")

@@ -5,7 +5,7 @@ Each opens the files outside of the directory, and does its work in one transact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -33,7 +33,7 @@ from memforest.store.upkeep import copy_database
 from memforest.text import cut
 from memforest.times import shown
 from memforest.write.merge_plan import MergeOptions
-from memforest.write.transfer import LineReader, TakeIn, write_export
+from memforest.write.transfer import LineReader, read_export, write_export
 from memforest.write.turns import check_id
 
 
@@ -123,8 +123,9 @@ async def export_memory(
                 check=check,
             )
         path = str(target) if isinstance(target, (str, Path)) else None
-        sessions, turns, facts = _counts(written.rows)
-        return ExportResult(memory.user_id, path, sessions, turns, facts, written.bytes, written.rows)
+        rows = written.rows
+        counts = rows["session"], rows["turn"], rows["fact"]
+        return ExportResult(memory.user_id, path, *counts, written.bytes, dict(rows))
 
     return await in_thread(work)
 
@@ -160,22 +161,14 @@ async def import_memory(
             made_with = (lines.header.get("settings") or {}).get("embedder")
             here = embedder(made_with) if isinstance(made_with, str) else None
             with memory.db.write() as tx:
-                job = TakeIn(tx, memory.attached, lines, here, check)
-                rows = job.run()
-        damaged, warnings = tuple(job.damaged), tuple(job.warnings)
-        result = MemoryImport(memory.user_id, *_counts(rows), damaged=damaged, warnings=warnings, rows=rows)
-        return result, made_with is not None
+                done = read_export(tx, memory.attached, lines, here, check)
+        return done, made_with is not None
 
     return await in_thread(work)
 
 
 def _name_of(stream: BinaryIO) -> str:
     return str(getattr(stream, "name", "the stream"))
-
-
-def _counts(rows: Mapping[str, int]) -> tuple[int, int, int]:
-    """Return how many sessions, turns and facts there are."""
-    return rows.get("session", 0), rows.get("turn", 0), rows.get("fact", 0)
 
 
 @contextmanager

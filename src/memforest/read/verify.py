@@ -84,7 +84,7 @@ def _of(part: str, messages: list[str]) -> list[Problem]:
 
 def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Return a problem for each turn whose text does not match its digest."""
-    checked["turns"] = len(checks.indexed_texts(tx, "turn"))
+    checked["turns"] = sum(1 for _ in checks.indexed_texts(tx, "turn"))
     return [
         Problem("turn", f"{one.name} is not what was stored; {AGAIN}") for one in damaged_turns(tx).values()
     ]
@@ -253,7 +253,7 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     """
     problems = checks.vector_problems(tx)
     damaged = damaged_turns(tx)
-    turns = checks.indexed_texts(tx, "turn")
+    turns = list(checks.indexed_texts(tx, "turn"))
     expected = {
         **{("turn", row): turn_text(speaker, text) for row, speaker, text, _ in turns},
         **{("fact", row): text for row, _, text, _ in checks.indexed_texts(tx, "fact")},

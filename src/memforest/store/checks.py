@@ -93,9 +93,9 @@ def state_problems(tx: Tx) -> list[str]:
     return [f"{row[0]}: the state of {row[1]!r} does not stand at the fact's time" for row in rows]
 
 
-def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> list[tuple[int, str, str, int]]:
-    """Return (row, speaker, text, said ms) of every turn or fact: what its vector and its words are made of."""
-    return tx.execute(f"SELECT id, speaker, text, said_ms FROM {kind} ORDER BY id").fetchall()
+def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> Iterator[tuple[int, str, str, int]]:
+    """Yield (row, speaker, text, said ms) of every turn or fact: what its vector and its words are made of."""
+    return iter(tx.execute(f"SELECT id, speaker, text, said_ms FROM {kind} ORDER BY id"))
 
 
 class Quotation(NamedTuple):

@@ -274,12 +274,15 @@ _SESSION = """SELECT s.id, s.session_id, s.status, s.infer, s.stored_ms, s.metad
     FROM session s LEFT JOIN turn t ON t.session = s.id"""
 
 
-def add_session(tx: Tx, session_id: str, *, infer: bool, stored_ms: int, metadata: dict[str, object]) -> int:
+def add_session(
+    tx: Tx, session_id: str, *, infer: bool, stored_ms: int, metadata: dict[str, object], erased: int = 0
+) -> int:
     """Insert a session with status ``received`` and return its row id."""
     row = meta.take_ids(tx, "session")
     tx.execute(
-        "INSERT INTO session (id, session_id, status, infer, stored_ms, metadata) VALUES (?, ?, 'received', ?, ?, ?)",
-        (row, session_id, int(infer), stored_ms, json.dumps(metadata, ensure_ascii=False)),
+        """INSERT INTO session (id, session_id, status, infer, stored_ms, metadata, erased)
+           VALUES (?, ?, 'received', ?, ?, ?, ?)""",
+        (row, session_id, int(infer), stored_ms, json.dumps(metadata, ensure_ascii=False), erased),
     )
     return row
 
@@ -450,8 +453,22 @@ def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[Chunk
     ]
 
 
+def copy_chunks(tx: Tx, session: int, copied: Sequence[ChunkRow]) -> range:
+    """Insert chunks as they are elsewhere, and return their rows here; the session has the status that its chunks have."""
+    rows = range(meta.take_ids(tx, "chunk", 0), meta.take_ids(tx, "chunk", 0) + len(copied))
+    add_chunks(tx, session, [(one.ordinal, one.first, one.last) for one in copied])
+    done = [
+        (row, one.status, one.maker, one.reason, one.skipped) for row, one in zip(rows, copied, strict=True)
+    ]
+    set_status(tx, session, "received")
+    finish_chunks(tx, session, done)
+    return rows
+
+
 def finish_chunks(
-    tx: Tx, session: int, done: Iterable[tuple[int, ChunkStatus, str, str | None, Sequence[tuple[int, str]]]]
+    tx: Tx,
+    session: int,
+    done: Iterable[tuple[int, ChunkStatus, str | None, str | None, Sequence[tuple[int, str]]]],
 ) -> bool:
     """Record the outcome of chunks of a session: (row, status, maker, reason of a failure, skipped pieces).
 

@@ -4,8 +4,8 @@ A part is one table; the same table of parts serves the import. Its rows stand i
 from 1; a reference to a row is its number. Row ids are of one file alone, and have gaps where something was deleted; numbers
 are of the export.
 
-Rows go into an empty memory by the hundred, past the triggers that note single changes: the memory is noted as a whole. A
-row that cannot be is found among its batch and named by its line.
+Rows go into an empty memory past the triggers that note single changes: the memory is noted as a whole. Each is inserted
+before the next one is read, so one that cannot be stored is the one that was read last.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ import json
 from array import array
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from memforest.errors import MemForestError
 from memforest.store import derived, entities, meta
 from memforest.store.connections import Tx, errors
 from memforest.store.derived import pack_text, unpack_text
 from memforest.times import EARLIEST, LATEST, to_ms
+
+KINDS = ("origin", "session", "turn", "chunk", "entity", "correction", "fact", "occurrence")
+"""Tables whose rows are referred to; a column of that name is a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,286 +43,158 @@ class Column:
     form: str = "plain"
     of: str = ""
 
+    @classmethod
+    def read(cls, spec: str) -> Column:
+        """Return a column from its name, with ":form" or ":kind" that it refers to where the name does not say it."""
+        name, _, form = spec.partition(":")
+        form = form or (name if name in KINDS else "time" if name.endswith("_ms") else "plain")
+        return cls(name, "ref", form) if form in KINDS else cls(name, form)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Part:
     """A table, its columns, and how its rows are written.
 
-    `record` is its name in the file. With `numbered` its rows have ids of the kind `numbered`; they are written one a
-    line, or in blocks if `block`. `only` limits what is exported. `order` is how rows stand.
+    `record` is its name in the file, and of its table where its rows stand one a line; in blocks stand `rows_of` a table.
+    `only` limits what is exported. `order` is how rows stand; those in the order of their ids are numbered.
     """
 
     record: str
-    table: str
-    columns: tuple[Column, ...]
-    numbered: str = ""
-    block: bool = False
-    only: str = ""
+    spec: str
+    rows_of: str = ""
     order: str = "id"
+    only: str = "true"
 
+    @property
+    def table(self) -> str:
+        """The table."""
+        return self.rows_of or self.record
 
-def _columns(spec: str) -> tuple[Column, ...]:
-    """Return columns from their names; with ":form" or ":ref=kind" where a form is not plain."""
-    found = []
-    for one in spec.split():
-        name, _, form = one.partition(":")
-        form, _, of = form.partition("=")
-        found.append(Column(name, form or "plain", of))
-    return tuple(found)
+    @property
+    def block(self) -> bool:
+        """Whether many rows stand in a line."""
+        return bool(self.rows_of)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns, in the order in which they are written."""
+        return tuple(map(Column.read, self.spec.split()))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(one.name for one in self.columns)
 
 
 MEMORY = (
-    Part("origin", "origin", _columns("memory user_id merged_ms:time label names:json"), "origin"),
-    Part(
-        "session",
-        "session",
-        _columns("session_id status infer:flag stored_ms:time metadata:json erased"),
-        "session",
-    ),
+    Part("origin", "memory user_id merged_ms label names:json"),
+    Part("session", "session_id status infer:flag stored_ms metadata:json erased"),
     Part(
         "turn",
-        "turn",
-        _columns(
-            """session:ref=session ordinal turn_id speaker role text said_ms:time time_source stored_ms:time metadata:json
-            digest:hex origin:ref=origin"""
-        ),
-        "turn",
+        "session ordinal turn_id speaker role text said_ms time_source stored_ms metadata:json digest:hex origin",
     ),
-    Part(
-        "chunk",
-        "chunk",
-        _columns("session:ref=session ordinal first last status reason maker skipped:json"),
-        "chunk",
-    ),
-    Part("entity", "entity", _columns("key label kind"), "entity"),
+    Part("chunk", "session ordinal first last status reason maker skipped:json"),
+    Part("entity", "key label kind"),
     Part(
         "correction",
-        "correction",
-        _columns(
-            """key kind fact_id made text start_ms:time end_ms:time precision made_ms:time undone_ms:time said
-            stored_ms:time"""
-        ),
-        "correction",
+        "key kind fact_id made text start_ms end_ms precision made_ms undone_ms said stored_ms",
     ),
     Part(
         "correction_place",
-        "correction_place",
-        _columns("correction:ref=correction session_id turn_id quote:hex"),
+        "correction session_id turn_id quote:hex",
         order="correction, session_id, turn_id, quote",
     ),
     Part(
         "fact",
-        "fact",
-        _columns(
-            """fact_id text speaker start_ms:time end_ms:time precision negated:flag said_ms:time tie topics:json stored_ms:time dates:json
-            verdict"""
-        ),
-        "fact",
+        """fact_id text speaker start_ms end_ms precision negated:flag said_ms tie topics:json stored_ms dates:json
+        verdict""",
     ),
     Part(
         "occurrence",
-        "occurrence",
-        _columns(
-            """fact:ref=fact chunk:ref=chunk speaker said_ms:time topics:json cosine text quote tie dates:json
-            correction:ref=correction stored_ms:time"""
-        ),
-        "occurrence",
+        "fact chunk speaker said_ms topics:json cosine text quote tie dates:json correction stored_ms",
     ),
-    Part(
-        "occurrence_turns",
-        "occurrence_turn",
-        _columns("occurrence:ref=occurrence turn:ref=turn"),
-        block=True,
-        order="occurrence, turn",
-    ),
-    Part(
-        "mentions",
-        "mention",
-        _columns("fact:ref=fact entity:ref=entity occurrence:ref=occurrence roles"),
-        block=True,
-        order="fact, entity, occurrence",
-    ),
-    Part(
-        "alias_uses",
-        "alias_use",
-        _columns("key entity:ref=entity occurrence:ref=occurrence"),
-        block=True,
-        order="key, entity, occurrence",
-    ),
-    Part("aliases", "alias", _columns("key entity:ref=entity"), block=True, order="key"),
-    Part(
-        "state",
-        "state",
-        _columns(
-            "fact:ref=fact occurrence:ref=occurrence entity:ref=entity attribute value previous change at_ms:time"
-        ),
-        "state",
-    ),
-    Part(
-        "relations",
-        "relation",
-        _columns("fact:ref=fact occurrence:ref=occurrence source:ref=entity label target:ref=entity"),
-        block=True,
-    ),
-    Part(
-        "name_uses",
-        "name_use",
-        _columns("occurrence:ref=occurrence entity:ref=entity name"),
-        block=True,
-        order="occurrence, entity, name",
-    ),
-    Part(
-        "choices", "choice", _columns("verdict entity:ref=entity other:ref=entity made_ms:time"), block=True
-    ),
-    Part("tombstone", "tombstone", _columns("kind count stored_ms:time deleted_ms:time"), "tombstone"),
-    Part("deleted", "deleted", _columns("digest:hex"), block=True, order="digest"),
-    Part(
-        "write_key",
-        "write_key",
-        _columns("key:hex request:hex session:ref=session result:json stored_ms:time"),
-        order="key",
-    ),
+    Part("occurrence_turns", "occurrence turn", "occurrence_turn", "occurrence, turn"),
+    Part("mentions", "fact entity occurrence roles", "mention", "fact, entity, occurrence"),
+    Part("alias_uses", "key entity occurrence", "alias_use", "key, entity, occurrence"),
+    Part("aliases", "key entity", "alias", "key"),
+    Part("state", "fact occurrence entity attribute value previous change at_ms"),
+    Part("relations", "fact occurrence source:entity label target:entity", "relation"),
+    Part("name_uses", "occurrence entity name", "name_use", "occurrence, entity, name"),
+    Part("choices", "verdict entity other:entity made_ms", "choice"),
+    Part("tombstone", "kind count stored_ms deleted_ms"),
+    Part("deleted", "digest:hex", "deleted", "digest"),
+    Part("write_key", "key:hex request:hex session result:json stored_ms", order="key"),
     Part(
         "spent",
-        "spent",
-        _columns(
-            "operation step calls failures retries prompt_tokens completion_tokens cached_tokens prefix_tokens seconds"
-        ),
+        "operation step calls failures retries prompt_tokens completion_tokens cached_tokens prefix_tokens seconds",
         order="operation, step",
     ),
-    Part(
-        "wordings",
-        "derived_wording",
-        _columns("fact:ref=fact wording:hex"),
-        block=True,
-        only="fact != 0",
-        order="fact",
-    ),
+    Part("wordings", "fact wording:hex", "derived_wording", "fact", "fact != 0"),
 )
 """What a memory holds besides its indexes. Wordings are derived, and carried because they are dear to make."""
 
-SUMMARIES = Part(
-    "artifacts",
-    "artifact",
-    _columns("digest:hex step maker text:text vector_of"),
-    block=True,
-    order="digest",
-)
+SUMMARIES = Part("artifacts", "digest:hex step maker text:text vector_of", "artifact", "digest")
 """What models made; their vectors are not carried, as they are made again from the texts."""
 
-VECTORS = tuple(
-    Part(
-        f"{kind}_vectors",
-        f"derived_{kind}_vector",
-        _columns(f"item:ref={kind} digest:hex vector:base64"),
-        block=True,
-        order="item",
-    )
-    for kind in ("turn", "fact")
+VECTORS = (
+    Part("turn_vectors", "item:turn digest:hex vector:base64", "derived_turn_vector", "item"),
+    Part("fact_vectors", "item:fact digest:hex vector:base64", "derived_fact_vector", "item"),
 )
 
 
-class Numbers:
-    """The numbers of rows in an export, by kind: 8 bytes a row."""
+def numbers(tx: Tx, kind: str) -> Callable[[int], int]:
+    """Return the function from the id of a row of a kind to its number, LookupError for a row that is not there."""
+    ids = array("q", (row for (row,) in tx.execute(f"SELECT id FROM {kind} ORDER BY id")))
 
-    def __init__(self) -> None:
-        self._ids: dict[str, array[int]] = {}
+    def number(row: int) -> int:
+        at = bisect_left(ids, row)
+        if at == len(ids) or ids[at] != row:
+            raise LookupError(f"there is no {kind} {row}")
+        return at + 1
 
-    def keep(self, kind: str, ids: array[int]) -> None:
-        """Number the rows of a kind in the order of their ids."""
-        self._ids[kind] = ids
-
-    def of(self, kind: str) -> Callable[[int | None], int | None]:
-        """Return the function from a row's id to its number, None for None; LookupError for a row that is not there."""
-        ids = self._ids[kind]
-        rows = len(ids)
-        dense = not rows or ids[-1] == rows  # none was ever deleted
-
-        def number(row: int | None) -> int | None:
-            if row is None:
-                return None
-            at = row if dense else bisect_left(ids, row) + 1
-            if not 0 < at <= rows or ids[at - 1] != row:
-                raise LookupError(f"there is no {kind} {row}")
-            return at
-
-        return number
+    return number
 
 
-def row_ids(tx: Tx, kind: str) -> array[int]:
-    """Return the ids of the rows of a kind that are exported, in order."""
-    part = next(one for one in MEMORY if one.numbered == kind)
-    return array("q", tx.column(f"SELECT id FROM {part.table}{_where(part)} ORDER BY id"))
-
-
-def read_rows(tx: Tx, part: Part, numbers: Numbers) -> Iterator[list[Any]]:
+def read_rows(tx: Tx, part: Part, number_of: dict[str, Callable[[int], int]]) -> Iterator[list[Any]]:
     """Yield the rows of a part as they are written, each as a list of its columns' values.
 
     Args:
         tx: a read transaction.
         part: the part.
-        numbers: of all rows that are referred to.
+        number_of: kind -> `numbers` of its rows.
     """
-    names = ", ".join(f'"{one.name}"' for one in part.columns)
-    write = [(at, _written(one, numbers)) for at, one in enumerate(part.columns) if one.form != "plain"]
-    changes = [(at, how) for at, how in write if how is not None]
-    for row in tx.execute(f"SELECT {names} FROM {part.table}{_where(part)} ORDER BY {part.order}"):
+    names = ", ".join(f'"{name}"' for name in part.names)
+    forms = [number_of[one.of] if one.form == "ref" else _OUT.get(one.form) for one in part.columns]
+    changes = [(at, how) for at, how in enumerate(forms) if how is not None]
+    for row in tx.execute(f"SELECT {names} FROM {part.table} WHERE {part.only} ORDER BY {part.order}"):
         values = list(row)
         for at, how in changes:
-            values[at] = how(values[at])
+            if values[at] is not None:
+                values[at] = how(values[at])
         yield values
 
 
-def _where(part: Part) -> str:
-    return f" WHERE {part.only}" if part.only else ""
-
-
-def _written(column: Column, numbers: Numbers) -> Callable[[Any], Any] | None:
-    if column.form == "ref":
-        return numbers.of(column.of)
-    return _OUT.get(column.form)
-
-
-def _or_none(how: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else how(value)
-
-
-_EMPTY: dict[str | None, Any] = {None: None, "{}": {}, "[]": []}
-"""What most columns of JSON hold."""
-
-
-def _exported_json(value: str | None) -> Any:
-    return _EMPTY[value] if value in _EMPTY else json.loads(value or "")
-
-
 _OUT: dict[str, Callable[[Any], Any]] = {
-    "json": _exported_json,
+    "json": json.loads,
     "flag": lambda value: bool(value) if value in (0, 1) else value,
-    "hex": _or_none(bytes.hex),
-    "base64": _or_none(lambda value: b64encode(value).decode() if isinstance(value, bytes) else value),
+    "hex": bytes.hex,
+    "base64": lambda value: b64encode(value).decode(),
     "text": unpack_text,
 }
 
-
-BATCH = 512
-"""Rows that are inserted with one statement."""
 
 COUNTED = ("session", "turn", "chunk", "fact", "entity")
 """Kinds of rows whose ids come from a counter (`memforest.store.meta.take_ids`)."""
 
 
+class Unfit(ValueError):
+    """A row of an export that cannot be stored, and why."""
+
+
 def _refused() -> tuple[type[Exception], ...]:
     """Return what a row raises that cannot be stored, whatever state the file is in."""
     named = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
-    return (*errors(*named), OverflowError, ValueError)
-
-
-class Unfit(ValueError):
-    """A row of an export that cannot be stored: why, and in which line it stands if that is not the last one read."""
-
-    def __init__(self, why: str, line: int | None = None) -> None:
-        super().__init__(why)
-        self.line = line
+    return (*errors(*named), OverflowError, ValueError, TypeError, AttributeError)
 
 
 def holds_something(tx: Tx) -> bool:
@@ -328,18 +206,17 @@ def holds_something(tx: Tx) -> bool:
 
 
 @contextmanager
-def without_triggers(tx: Tx) -> Iterator[None]:
-    """Run inserts past all triggers of the schema, inside a write transaction; see `note_all`."""
+def filling(tx: Tx) -> Iterator[None]:
+    """Insert rows past all triggers of the schema; then set the counters of ids behind them, and break the logs of changes."""
     found = tx.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid").fetchall()
     for name, _ in found:
         tx.execute(f'DROP TRIGGER "{name}"')
     yield  # after an error the transaction is rolled back, and the triggers are there as before
     for _, sql in found:
         tx.execute(sql)
-
-
-def note_all(tx: Tx) -> None:
-    """Break the logs of changes, so that whoever follows them reads all."""
+    for kind in COUNTED:
+        (last,) = tx.execute(f"SELECT coalesce(max(id), 0) FROM {kind}").fetchone()
+        meta.take_ids(tx, kind, last)
     newest = meta.change_position(tx)
     tx.execute("DELETE FROM change")
     tx.execute(
@@ -349,175 +226,71 @@ def note_all(tx: Tx) -> None:
     entities.has_changed(tx)
 
 
-def insert_words(tx: Tx, kind: str, rows: Sequence[tuple[int, str]]) -> None:
-    """Insert the word rows of new items: (item, its tokens between spaces)."""
-    tx.executemany(f"INSERT INTO derived_{kind}_words (rowid, words) VALUES (?, ?)", rows)
-
-
-class RowWriter:
-    """Inserts the rows of an export in the order in which they come, column by column for many rows at once.
+def insert_rows(tx: Tx, part: Part, rows: Iterable[list[Any]], count: Counter[str]) -> None:
+    """Insert rows of a part as they are written in an export; each is inserted before the next one is asked for.
 
     Args:
-        tx: a write transaction on a memory that holds nothing.
+        tx: a write transaction on a memory that holds nothing, inside `filling`.
+        part: the part.
+        rows: the rows.
+        count: table -> how many rows were inserted, which is the number and the id of the last one; it is counted on.
+
+    Raises:
+        Unfit: if the last row that was asked for cannot be stored.
     """
+    numbered = ("id",) if part.order == "id" else ()
+    names = ", ".join(f'"{name}"' for name in (*numbered, *part.names))
+    marks = ", ".join("?" * (len(part.names) + len(numbered)))
+    forms = [_known(one.of, count) if one.form == "ref" else _IN.get(one.form) for one in part.columns]
+    changes = [(at, how) for at, how in enumerate(forms) if how is not None]
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._count: dict[str, int] = {}
-        self._part: Part | None = None
-        self._sql = ""
-        self._read: list[tuple[int, _Reading]] = []
-        self._lines: list[int] = []
-        self._rows: list[list[Any]] = []
+    def ready() -> Iterator[list[Any]]:
+        for values in rows:
+            for at, how in changes:
+                if values[at] is not None:
+                    values[at] = how(values[at])
+            count[part.table] += 1
+            yield [count[part.table], *values] if numbered else values
 
-    def count(self, kind: str) -> int:
-        """Return how many rows of a kind have come, which is the number and the id of the last one."""
-        return self._count.get(kind, 0)
-
-    def add(self, line: int, part: Part, values: list[Any]) -> None:
-        """Insert a row, soon.
-
-        Args:
-            line: where it stands.
-            part: its table.
-            values: of its columns.
-
-        Raises:
-            Unfit: if an earlier row cannot be stored.
-        """
-        if part is not self._part:
-            self._begin(part)
-        self._lines.append(line)
-        self._rows.append(values)
-        if part.numbered:
-            self._count[part.numbered] = self.count(part.numbered) + 1
-        if len(self._rows) >= BATCH:
-            self._flush()
-
-    def finish(self) -> None:
-        """Insert what waits, and set the counters of ids behind the rows.
-
-        Raises:
-            Unfit: if a row cannot be stored.
-        """
-        self._flush()
-        for kind in COUNTED:
-            if self.count(kind):
-                meta.take_ids(self._tx, kind, self.count(kind))
-
-    def _begin(self, part: Part) -> None:
-        self._flush()
-        self._part = part
-        named = ["id"] if part.numbered else []
-        names = ", ".join(f'"{name}"' for name in (*named, *(one.name for one in part.columns)))
-        marks = ", ".join("?" * (len(part.columns) + len(named)))
-        self._sql = f"INSERT INTO {part.table} ({names}) VALUES ({marks})"
-        self._read = [(at, how) for at, one in enumerate(part.columns) if (how := self._how(one)) is not None]
-
-    def _flush(self) -> None:
-        if not self._rows:
-            return
-        self._tx.execute("SAVEPOINT batch")
-        try:
-            self._tx.executemany(self._sql, self._ready(self._rows, 0))
-        except _refused() as exc:
-            self._tx.execute("ROLLBACK TO batch")
-            raise self._wrong_row() or exc from exc
-        self._tx.execute("RELEASE batch")
-        self._rows.clear()
-        self._lines.clear()
-
-    def _wrong_row(self) -> Unfit | None:
-        """Return the error of the row of the batch that cannot be stored."""
-        for at, (line, row) in enumerate(zip(self._lines, self._rows, strict=True)):
-            try:
-                self._tx.executemany(self._sql, self._ready([row], at))
-            except _refused() as exc:
-                return Unfit(str(exc) if isinstance(exc, Unfit) else f"cannot be stored: {exc}", line)
-        return None
-
-    def _ready(self, rows: list[list[Any]], at: int) -> list[tuple[Any, ...]]:
-        """Return rows as they are stored; the first of them is number `at` of the batch, from 0."""
-        part = self._part
-        assert part is not None
-        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        for place, how in self._read:
-            columns[place] = how(columns[place])
-        if part.numbered:
-            first = self.count(part.numbered) - len(self._rows) + at + 1
-            columns.insert(0, range(first, first + len(rows)))
-        return list(zip(*columns, strict=True))
-
-    def _how(self, column: Column) -> _Reading | None:
-        if column.form == "ref":
-            return self._known(column.of)
-        return _IN.get(column.form)
-
-    def _known(self, kind: str) -> _Reading:
-        """Return the function that checks references to rows of a kind, which stand before."""
-
-        def known(values: Sequence[Any]) -> Sequence[Any]:
-            if (wrong := _beyond(values, 1, self.count(kind))) is not None:
-                raise Unfit(f"refers to {kind} {wrong[0]!r}, which does not stand before it")
-            return values
-
-        return known
+    try:
+        tx.executemany(f"INSERT INTO {part.table} ({names}) VALUES ({marks})", ready())
+    except (MemForestError, Unfit):
+        raise
+    except _refused() as exc:
+        raise Unfit(f"cannot be stored: {exc}") from exc
 
 
-_Reading = Callable[[Sequence[Any]], Sequence[Any]]
-"""Reads the values of one column of some rows."""
+def _known(kind: str, count: Counter[str]) -> Callable[[Any], Any]:
+    """Return the function that checks references to rows of a kind, which stand before."""
 
+    def known(value: Any) -> Any:
+        if type(value) is not int or not 1 <= value <= count[kind]:
+            raise Unfit(f"refers to {kind} {value!r}, which does not stand before it")
+        return value
 
-def _beyond(values: Sequence[Any], least: int, most: int) -> list[Any] | None:
-    """Return those values that are neither None nor whole numbers between two; None when all are."""
-    kinds = set(map(type, values))
-    if kinds <= {int}:
-        fits = not values or (least <= min(values) and max(values) <= most)
-        if fits:
-            return None
-    wrong = [one for one in values if one is not None and not (type(one) is int and least <= one <= most)]
-    return wrong or None
+    return known
 
 
 _EARLIEST, _LATEST = to_ms(EARLIEST), to_ms(LATEST)
 
 
-def _times(values: Sequence[Any]) -> Sequence[Any]:
-    if (wrong := _beyond(values, _EARLIEST, _LATEST)) is not None:
-        raise Unfit(f"{wrong[0]!r} is no time in milliseconds")
-    return values
-
-
-def _flags(values: Sequence[Any]) -> Sequence[Any]:
-    if not set(map(type, values)) <= {bool}:
-        raise Unfit("has something else where true or false is expected")
-    return [int(value) for value in values]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Unfit(f"{value!r} stands where a text is expected")
+def _time(value: Any) -> Any:
+    if type(value) is not int or not _EARLIEST <= value <= _LATEST:
+        raise Unfit(f"{value!r} is no time in milliseconds")
     return value
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+def _flag(value: Any) -> int:
+    if type(value) is not bool:
+        raise Unfit("has something else where true or false is expected")
+    return int(value)
 
 
-def _imported_json(value: Any) -> str | None:
-    if not value and value in ({}, []):
-        return "[]" if isinstance(value, list) else "{}"
-    return None if value is None else _encode(value)
-
-
-def _each(how: Callable[[Any], Any]) -> _Reading:
-    return lambda values: [None if value is None else how(value) for value in values]
-
-
-_IN: dict[str, _Reading] = {
-    "json": _each(_imported_json),
-    "flag": _flags,
-    "time": _times,
-    "hex": _each(lambda value: bytes.fromhex(_text(value))),
-    "base64": _each(lambda value: b64decode(_text(value), validate=True)),
-    "text": _each(lambda value: pack_text(_text(value))),
+_IN: dict[str, Callable[[Any], Any]] = {
+    "json": json.JSONEncoder(ensure_ascii=False).encode,
+    "flag": _flag,
+    "time": _time,
+    "hex": bytes.fromhex,
+    "base64": lambda value: b64decode(value, validate=True),
+    "text": pack_text,
 }

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from memforest.concurrency import to_thread
 from memforest.models.ledger import current_ledger
@@ -23,10 +22,8 @@ from memforest.reading.canonical import Same
 from memforest.reading.timestamps import keep_zone
 from memforest.search.vectors import digest, keep_embedder
 from memforest.store import artifacts, meta
-from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.derived import unpack_vectors
-from memforest.store.erase import deleted
 from memforest.store.sessions import Origin
 from memforest.store.upkeep import purge
 from memforest.times import to_ms
@@ -35,9 +32,9 @@ from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
 from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.extract import NewFacts, find_same
-from memforest.write.merge_copy import copy_sessions, match_new, merge_choices
-from memforest.write.merge_match import facts_of, merge_corrections, new_corrections, read_facts
-from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches, renamed
+from memforest.write.merge_copy import copy_sessions, merge_choices
+from memforest.write.merge_match import coming_facts, match, merge_corrections, new_corrections
+from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches
 
 BATCH_TURNS = 1_024
 """Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
@@ -51,10 +48,6 @@ async def merge_memory(
     `owner` and `theirs` are whose the two memories are.
     """
     return await _Merge(writer, owner, other, theirs, options).run()
-
-
-_Before = tuple[tuple[str, ...], tuple[str, ...]]
-"""The participants and the other entities that have one name in both memories."""
 
 
 class _Merge:
@@ -75,11 +68,11 @@ class _Merge:
 
     async def run(self) -> MergeResult:
         await to_thread(merge_plan.check_source, self._other, self._db.path)
-        plan, before = await to_thread(self._planned)
+        plan = await to_thread(self._planned)
         if self._options.dry_run:
-            return await to_thread(self._dry, plan, before)
+            return await to_thread(self._dry, plan)
         merging, corrections = await to_thread(self._begin, plan)
-        merging.same = await self._judged(plan, merging)
+        merging.same = await self._judged(plan)
         done = await self._copy(plan, merging)
         if merging.reworded:
             await self._writer.fill_vectors()
@@ -88,7 +81,6 @@ class _Merge:
         refreshed = await self._refresh()
         return self._result(
             plan,
-            before,
             done,
             facts_inserted=len(merging.new_facts),
             facts_merged=len(merging.facts) - len(merging.new_facts),
@@ -110,49 +102,34 @@ class _Merge:
         with self._other.read() as source, self._db.write() as tx:
             wanted = reachable(tx, self._writer.cache.get(tx), self._writer.attached.of(tx))
             wanted -= artifacts.known(tx)
-            same = merging.vectors  # else they are of another embedder
             rows = [
-                (*row[:5], row[5] if same else None)
+                (*row[:5], row[5] if merging.plan.vectors else None)
                 for row in artifacts.everything(source)
                 if row[0] in wanted
             ]
             artifacts.add_all(tx, rows)
         return len(rows)
 
-    def _planned(self) -> tuple[Plan, _Before]:
+    def _planned(self) -> Plan:
         with self._timer.timed("plan"), self._other.read() as source, self._db.read() as tx:
-            plan = merge_plan.plan_merge(
-                tx,
-                source,
-                self._options,
-                self._owner,
-                self._theirs,
-                embedder=None if self._embedder is None else self._embedder.model_id,
+            embedder = None if self._embedder is None else self._embedder.model_id
+            return merge_plan.plan_merge(
+                tx, source, self._options, self._owner, self._theirs, embedder=embedder
             )
-            people, things = merge_plan.joined(tx, source, plan.names)
-            return plan, (tuple(people), tuple(things))
 
-    def _dry(self, plan: Plan, before: _Before) -> MergeResult:
+    def _dry(self, plan: Plan) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.read() as source, self._db.read() as tx:
-            merging = self._merging(tx, source, plan, 0, {})
-            wanted = [one for one in plan.sessions if one.how != "same"]
-            inserted = joined = 0
-            for part in batches(wanted, BATCH_TURNS):
-                facts = {fact for one in part for fact in facts_of(source, one)} - merging.facts.keys()
-                reading = read_facts(source, facts, plan.names, vectors=merging.vectors)
-                found = match_new(tx, reading, merging)
-                inserted, joined = inserted + len(facts) - len(found), joined + len(found)
-                merging.facts.update(dict.fromkeys(facts, 0))
-            new = len(new_corrections(tx, source, plan))
+            reading = coming_facts(source, plan)
+            joined = match(tx, reading, plan.names, self._writer.threshold, {})
+            new = new_corrections(tx, source, plan)
         return self._result(
             plan,
-            before,
             plan.sessions,
             dry_run=True,
-            facts_inserted=inserted,
-            facts_merged=joined,
-            corrections_added=new,
+            facts_inserted=len(reading.facts) - len(joined),
+            facts_merged=len(joined),
+            corrections_added=len(new),
             warnings=plan.notes,
         )
 
@@ -161,39 +138,16 @@ class _Merge:
         with self._other.read() as source, self._db.write() as tx:
             keep_embedder(tx, self._db.path, self._embedder)
             keep_zone(tx, self._writer.config)
-            stored_ms = to_ms(self._writer.config.clock())
-            origins = merge_plan.keep_origins(tx, plan, stored_ms)
-            rows, decided, new, settled = merge_corrections(tx, source, plan, stored_ms)
-            merging = self._merging(tx, source, plan, stored_ms, origins)
-            merging.corrections, merging.decided = rows, decided
-            merging.settle(settled)
+            merging = Merging(plan, to_ms(self._writer.config.clock()), self._writer.threshold)
+            merging.origins = merge_plan.keep_origins(tx, plan, merging.stored_ms)
+            new = merge_corrections(tx, source, merging)
             meta.bump(tx)
         return merging, new
 
-    def _merging(
-        self,
-        tx: Tx,
-        source: Tx,
-        plan: Plan,
-        stored_ms: int,
-        origins: Mapping[int | None, int | None],
-    ) -> Merging:
-        have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
-        whose: dict[int | None, Origin] = {None: plan.own}
-        whose.update(plan.origins.items())
-        return Merging(
-            plan.names,
-            stored_ms,
-            have is not None and have == given,
-            self._writer.threshold,
-            origins,
-            whose,
-        )
-
-    async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
+    async def _judged(self, plan: Plan) -> Mapping[str, Same]:
         """Ask a judge, if there is one, which new statements say what a stored one says."""
         judge = self._writer.steps.judge
-        if judge is None or self._embedder is None or not merging.vectors:
+        if judge is None or self._embedder is None or not plan.vectors:
             return {}
         with self._timer.timed("judge"):
             new = await to_thread(self._statements, plan)
@@ -203,15 +157,13 @@ class _Merge:
 
     def _statements(self, plan: Plan) -> NewFacts:
         with self._other.read() as source:
-            wanted = [one for one in plan.sessions if one.how != "same"]
-            facts = {fact for one in wanted for fact in facts_of(source, one)}
-            reading = read_facts(source, facts, plan.names, vectors=True)
-            said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
-            vectors = {
-                digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
-                for row, stored in reading.vectors.items()
-            }
-            return said, vectors
+            reading = coming_facts(source, plan)
+        said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
+        vectors = {
+            digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
+            for row, stored in reading.vectors.items()
+        }
+        return said, vectors
 
     async def _copy(self, plan: Plan, merging: Merging) -> list[SessionPlan]:
         """Copy the sessions that are not here, some in a transaction; return what all of them became."""
@@ -221,7 +173,7 @@ class _Merge:
                 await asyncio.sleep(PAUSE_S)
                 busy_s = 0.0
             started = time.perf_counter()
-            done += await to_thread(self._copy_part, plan, merging, part)
+            done += await to_thread(self._copy_part, merging, part)
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await to_thread(merge_choices, self._db, self._other, plan.names)
@@ -233,21 +185,9 @@ class _Merge:
             await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
         return done
 
-    def _copy_part(self, plan: Plan, merging: Merging, part: Sequence[SessionPlan]) -> list[SessionPlan]:
-        done: list[SessionPlan] = []
+    def _copy_part(self, merging: Merging, part: Sequence[SessionPlan]) -> list[SessionPlan]:
         with self._other.read() as source, self._db.write() as tx:
-            now = replace(plan, deleted=deleted(tx))
-
-            def wanted() -> Iterator[SessionPlan]:
-                """Yield each session as it is to be copied when the one before is here."""
-                for one in part:
-                    if (found := now.becomes(tx, source, one)) is not None:
-                        done.append(found)
-                        if found.how != "same":
-                            yield found
-
-            copy_sessions(tx, source, merging, wanted())
-        return done
+            return copy_sessions(tx, source, merging, part)
 
     def _sweep(self, sessions: Sequence[str]) -> None:
         """Delete the corrections of what was overwritten."""
@@ -268,9 +208,7 @@ class _Merge:
             summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
         return Refreshed()
 
-    def _result(
-        self, plan: Plan, before: _Before, done: Sequence[SessionPlan], **counts: object
-    ) -> MergeResult:
+    def _result(self, plan: Plan, done: Sequence[SessionPlan], **counts: object) -> MergeResult:
         ran = {} if self._writer.vectors is None else self._writer.vectors.ran
         return MergeResult(
             user_id=self._theirs.user_id,
@@ -278,10 +216,14 @@ class _Merge:
             sessions_grown=sum(one.how == "grown" for one in done),
             sessions_same=sum(one.how == "same" for one in done),
             turns_added=sum(one.turns for one in done),
-            renamed=renamed(one for one in done if one.how != "same"),
+            renamed={
+                one.there.session_id: one.session_id
+                for one in done
+                if one.how != "same" and one.session_id != one.there.session_id
+            },
             people=dict(plan.names.here),
-            participants_joined=before[0],
-            entities_joined=before[1],
+            participants_joined=plan.participants_joined,
+            entities_joined=plan.entities_joined,
             elapsed_sec=round(time.perf_counter() - self._started, 6),
             usage=usage(current_ledger(), self._timer.ms, ran),
             **counts,  # type: ignore[arg-type]

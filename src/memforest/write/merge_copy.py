@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from memforest.errors import CorruptStoreError
 from memforest.read.quoting import derived_id
-from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
+from memforest.reading.canonical import EntityBook, speaker_key
 from memforest.records import EntityKind
 from memforest.search.vectors import index_tokens
-from memforest.store import copying, corrections, derived, entities, meta
+from memforest.store import copying, corrections, derived, entities, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.copying import MentionCopy
 from memforest.store.corrections import SentencePlace, add_places
 from memforest.store.database import Database
-from memforest.store.facts import (
-    FactRow,
-    StoredOccurrence,
-    add_facts,
-    add_occurrences,
-    read_dates,
-    write_dates,
-)
+from memforest.store.erase import deleted
+from memforest.store.facts import OccurrenceRow, StoredOccurrence, add_occurrences, write_dates
 from memforest.store.sessions import (
     AGAIN,
+    ChunkRow,
     StoredTurn,
     damaged_turns,
     insert_turns,
@@ -42,47 +36,19 @@ from memforest.times import from_ms
 from memforest.write.corrections import demote_silent, retract_session, settle_chunks
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import content_words
-from memforest.write.merge_match import FactMatch, OtherFacts, chunks_of, match, read_facts, told
+from memforest.write.merge_match import (
+    FactMatch,
+    OtherFacts,
+    chunks_of,
+    identity_of,
+    match,
+    occurrences_told,
+    read_facts,
+    tie_with,
+)
 from memforest.write.merge_plan import Merging, Names, SessionPlan
-from memforest.write.reword import drop_chosen, ensure_wordings, fact_signature, restate_fact
+from memforest.write.reword import drop_chosen, ensure_wordings, insert_facts, restate_fact
 from memforest.write.sessions import CONTEXT_TURNS
-
-
-class Entities:
-    """Finds or makes here what the other memory's facts name: by key, as within a memory."""
-
-    def __init__(self, tx: Tx, source: Tx, renamed: Names, rows: dict[int, int], new: set[int]) -> None:
-        self._tx, self._source, self._names = tx, source, renamed
-        self._rows, self._new = rows, new
-        self._made = EntityBook(tx)
-        self.participants: set[str] = set()
-        """Names of those who take part in the other memory, and may say nothing here."""
-
-    def here(self, there: int) -> int:
-        """Return the row here of an entity there."""
-        if there not in self._rows:
-            self._put(facts_rows.entity_with_row(self._source, there))
-        return self._rows[there]
-
-    def participant(self, name: str) -> None:
-        """Find or make the entity of a speaker."""
-        key = speaker_key(name)
-        found = None if key is None else facts_rows.entity_with_key(self._source, key)
-        if found is not None:
-            self._put(found)
-
-    def _put(self, there: facts_rows.EntityRow) -> None:
-        key, label = self._names.entity(there)
-        if there.kind == "participant":
-            self.participants.add(label)
-        self._made.learn([key])
-        if self._made.rows[key] is None:
-            self._new.add(there.row)
-        self._rows[there.row] = self._made.put(key, label, cast("EntityKind", there.kind))
-
-    def write(self) -> None:
-        """Store the entities that were made, before anything names them."""
-        self._made.write()
 
 
 def merge_choices(db: Database, other: Database, renamed: Names) -> None:
@@ -110,8 +76,8 @@ def merge_choices(db: Database, other: Database, renamed: Names) -> None:
             meta.bump(tx)
 
 
-def copy_sessions(tx: Tx, source: Tx, merging: Merging, wanted: Iterable[SessionPlan]) -> None:
-    """Copy sessions, or what of them comes; each is here whole when the transaction ends.
+def copy_sessions(tx: Tx, source: Tx, merging: Merging, part: Sequence[SessionPlan]) -> list[SessionPlan]:
+    """Copy sessions, or what of them comes, and return what they became; each is here whole when the transaction ends.
 
     What of them was deleted here, or is here, comes too where it was read together with what is new, and is deleted before the
     transaction ends, with all that was made of it.
@@ -120,20 +86,25 @@ def copy_sessions(tx: Tx, source: Tx, merging: Merging, wanted: Iterable[Session
         tx: the write transaction.
         source: a read transaction of the other memory.
         merging: the merge; what is copied is added.
-        wanted: the sessions, each asked for when the one before is copied.
+        part: the sessions; each is copied as it is now, those that are gone there are left out.
 
     Raises:
         CorruptStoreError: if something of them is damaged there.
     """
     ensure_wordings(tx)
-    part = _Part(tx, source, merging)
-    for one in wanted:
-        part.copy(one)
-    part.finish()
+    now = replace(merging.plan, deleted=deleted(tx))
+    copied, done = _Part(tx, source, merging), []
+    for one in part:
+        if (found := now.becomes(tx, source, one)) is not None:
+            done.append(found)
+            if found.how != "same":
+                copied.copy(found)
+    copied.finish()
     drop_chosen(tx)
-    if part.cuts:
-        _cut(tx, merging, part.cuts)
+    if copied.cuts:
+        _cut(tx, merging, copied.cuts)
     meta.bump(tx)
+    return done
 
 
 def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
@@ -150,11 +121,7 @@ def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     alive = facts_rows.facts_with_ids(tx, set(merging.facts.values()))
     merging.facts = {there: row for there, row in merging.facts.items() if row in alive}
     merging.new_facts &= merging.facts.keys()
-    named = copying.entities(tx, set(merging.entities.values()))
-    merging.entities = {there: row for there, row in merging.entities.items() if row in named}
-    merging.new_entities &= merging.entities.keys()
-    cut = {spot.session for spot in spots}
-    merging.sessions = {there: row for there, row in merging.sessions.items() if row not in cut}
+    merging.new_entities &= copying.entities(tx, merging.new_entities).keys()
 
 
 class _Part:
@@ -162,13 +129,15 @@ class _Part:
 
     def __init__(self, tx: Tx, source: Tx, merging: Merging) -> None:
         self._tx, self._source, self._merging = tx, source, merging
-        self._book = Entities(tx, source, merging.names, merging.entities, merging.new_entities)
-        self._chunks: list[int] = []
-        """Rows there of the chunks that were copied."""
+        self._book = EntityBook(tx)
+        self._turns: dict[int, int] = {}
+        """Turn there -> turn here."""
+        self._chunks: dict[int, int] = {}
+        """Chunk there -> chunk here."""
         self._whole: set[int] = set()
-        """Those of which every turn was copied."""
-        self._new: set[int] = set()
-        """Turns there that were copied."""
+        """Chunks there of which every turn was copied."""
+        self._speakers: set[str] = set()
+        """Who speaks in sessions there that are read whole, and may say nothing here."""
         self._lost: dict[int, frozenset[str]] = {}
         """Chunk there -> words that only turns say that stand far from it here: a deletion of those would not find its statements."""
         self.cuts: dict[int, str | None] = {}
@@ -176,89 +145,94 @@ class _Part:
 
     def copy(self, one: SessionPlan) -> None:
         """Copy a session's turns and chunks."""
-        tx, there, merging = self._tx, one.there.row, self._merging
-        if damaged := next(iter(damaged_turns(self._source, session=there).values()), None):
+        tx, there, merging = self._tx, one.there, self._merging
+        if damaged := next(iter(damaged_turns(self._source, session=there.row).values()), None):
             raise CorruptStoreError(f"{damaged.name} of the memory that is merged is damaged; {AGAIN} there")
         if one.over is not None:
             merging.reworded |= retract_session(tx, one.over)
-        if one.session_id != one.there.session_id:
-            merging.session_ids[one.there.session_id] = one.session_id
         row = one.row
         if row is None:
-            row = copying.insert_session(tx, self._source, there, one.session_id, merging.stored_ms)
-        if one.rest is None:
-            turns = turns_of_session(self._source, there)
-            self._turns(turns, [turn._replace(session=row, session_id=one.session_id) for turn in turns])
-            chunks = copying.chunks(self._source, there)
-            self._put(row, chunks)
-            self._whole.update(chunk[0] for chunk in chunks)
-            merging.sessions[there] = row
-        else:
-            self._some(one, one.rest, row)
-        copying.settle_status(tx, row)
-        if one.there.status == "ingested":
-            for name in copying.speakers_of(self._source, there):
-                self._book.participant(name)
-
-    def _put(self, row: int, chunks: Sequence[Sequence[Any]]) -> None:
-        for chunk, new in zip(chunks, copying.insert_chunks(self._tx, row, chunks), strict=True):
-            self._merging.chunks[chunk[0]] = new
-        self._chunks += [chunk[0] for chunk in chunks]
-
-    def _some(self, one: SessionPlan, rest: Mapping[int, str | None], row: int) -> None:
-        """Copy turns that are not here, with their chunks, and those that were deleted here and were read with them."""
-        stored = turns_of_session(self._source, one.there.row)
+            row = sessions.add_session(
+                tx,
+                one.session_id,
+                infer=there.infer,
+                stored_ms=merging.stored_ms,
+                metadata=there.metadata,
+                erased=there.erased,
+            )
+        stored = turns_of_session(self._source, there.row)
         chunks = chunks_of(self._source, one, stored)
+        if one.rest is None:
+            self._copy_turns(
+                stored, [turn._replace(session=row, session_id=one.session_id) for turn in stored]
+            )
+            self._whole.update(chunk.row for chunk in chunks)
+            placed = chunks
+        else:
+            placed = self._copy_some(one, one.rest, row, stored, chunks)
+        self._chunks |= zip(
+            (chunk.row for chunk in chunks), sessions.copy_chunks(tx, row, placed), strict=True
+        )
+        for chunk, now in zip(chunks, placed, strict=True):
+            if (now.ordinal, one.session_id) != (chunk.ordinal, there.session_id):
+                place = there.session_id, f"{chunk.ordinal:06d}"
+                merging.places[place] = one.session_id, f"{now.ordinal:06d}"
+        if there.status == "ingested":
+            self._speakers.update(turn.speaker for turn in stored)
+
+    def _copy_some(
+        self,
+        one: SessionPlan,
+        rest: Mapping[int, str | None],
+        row: int,
+        stored: Sequence[StoredTurn],
+        chunks: Sequence[ChunkRow],
+    ) -> list[ChunkRow]:
+        """Copy turns that are not here, and those that were deleted here and were read with them; return the chunks as they are here."""
+
+        def is_read(turn: StoredTurn, chunk: ChunkRow) -> bool:
+            return chunk.first - CONTEXT_TURNS <= turn.ordinal <= chunk.last
+
         coming = [
             turn
             for turn in stored
             if rest.get(turn.row) is not None
-            or (
-                turn.row in rest
-                and any(chunk[2] - CONTEXT_TURNS <= turn.ordinal <= chunk[3] for chunk in chunks)
-            )
+            or (turn.row in rest and any(is_read(turn, chunk) for chunk in chunks))
         ]
-        next_turn, next_chunk = copying.ends(self._tx, row)
+        ours = turns_of_session(self._tx, row)
+        next_turn = ours[-1].ordinal + 1 if ours else 0
+        next_chunk = max((chunk.ordinal + 1 for chunk in sessions.chunks(self._tx, row)), default=0)
         at = {turn.ordinal: next_turn + number for number, turn in enumerate(coming)}
-        ids = copying.turn_ids(self._tx, row)
+        ids = {turn.turn_id for turn in ours}
         new = []
         for turn in coming:
-            turn_id, origin = turn.turn_id, self._merging.origin_id(turn.origin)
+            turn_id, origin = turn.turn_id, self._merging.plan.origins[turn.origin]
             if turn_id in ids:
-                parts = (*origin, turn_id, turn.speaker, str(turn.said_ms), rest[turn.row] or turn.text)
-                turn_id = derived_id(turn_id, *parts)
+                said = turn.speaker, str(turn.said_ms), rest[turn.row] or turn.text
+                turn_id = derived_id(turn_id, origin.memory, origin.user_id, turn_id, *said)
             ids.add(turn_id)
-            new.append(
-                turn._replace(
-                    session=row, session_id=one.session_id, turn_id=turn_id, ordinal=at[turn.ordinal]
-                )
-            )
-        rows = self._turns(coming, new)
-        ordinals = {spot.row: spot.ordinal for spot in turns_with_ids(self._tx, set(one.here.values()))}
-        self.cuts |= {
-            here: rest[turn.row]
-            for turn, here in zip(coming, rows, strict=True)
-            if rest[turn.row] != turn.text
-        }
-        placed: list[tuple[Any, ...]] = []
+            placed = turn._replace(session=row, session_id=one.session_id, ordinal=at[turn.ordinal])
+            new.append(placed._replace(turn_id=turn_id))
+        self._copy_turns(coming, new)
+        self.cuts |= {self._turns[turn.row]: rest[turn.row] for turn in coming if rest[turn.row] != turn.text}
+        ordinals = {turn.row: turn.ordinal for turn in turns_with_ids(self._tx, set(one.here.values()))}
+        cut_anew: list[ChunkRow] = []
         for chunk in chunks:
-            own = [at[turn.ordinal] for turn in coming if chunk[2] <= turn.ordinal <= chunk[3]]
-            read = [turn for turn in stored if chunk[2] - CONTEXT_TURNS <= turn.ordinal <= chunk[3]]
+            own = [at[turn.ordinal] for turn in coming if chunk.first <= turn.ordinal <= chunk.last]
+            read = [turn for turn in stored if is_read(turn, chunk)]
             least = own[0] - CONTEXT_TURNS
             far = [turn for turn in read if ordinals.get(one.here.get(turn.row, 0), least) < least]
             if far:
                 near = (content_words(turn.speaker, turn.text) for turn in read if turn not in far)
                 lost = frozenset[str]().union(*(content_words(turn.speaker, turn.text) for turn in far))
-                self._lost[chunk[0]] = lost.difference(*near)
-            ordinal = next_chunk + len(placed)
-            skipped = [[at[number], why] for number, why in json.loads(chunk[7]) if number in at]
-            placed.append((chunk[0], ordinal, own[0], own[-1], *chunk[4:7], json.dumps(skipped)))
-            place = (one.there.session_id, f"{chunk[1]:06d}")
-            self._merging.places[place] = (one.session_id, f"{ordinal:06d}")
-        self._put(row, placed)
+                self._lost[chunk.row] = lost.difference(*near)
+            skipped = tuple((at[number], why) for number, why in chunk.skipped if number in at)
+            ordinal = next_chunk + len(cut_anew)
+            cut_anew.append(replace(chunk, ordinal=ordinal, first=own[0], last=own[-1], skipped=skipped))
+        return cut_anew
 
-    def _turns(self, there: Sequence[StoredTurn], new: Sequence[StoredTurn]) -> list[int]:
-        """Copy turns, with their words, their vectors and where corrections are about them; return their rows here."""
+    def _copy_turns(self, there: Sequence[StoredTurn], placed: Sequence[StoredTurn]) -> None:
+        """Copy turns, with their words, their vectors and where corrections are about them."""
         tx, merging = self._tx, self._merging
         new = [
             turn._replace(
@@ -266,209 +240,180 @@ class _Part:
                 stored_ms=merging.stored_ms,
                 origin=merging.origins[turn.origin],
             )
-            for turn in new
+            for turn in placed
         ]
-        rows = insert_turns(tx, new)
-        same = [at for at, turn in enumerate(there) if new[at].speaker == turn.speaker]
-        words = derived.words_of(self._source, "turn", [there[at].row for at in same])
-        texts = {
-            at: " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms)))
-            for at, turn in enumerate(new)
-            if there[at].row not in words
-        }
-        copied = [(rows[at], texts.get(at) or words.get(turn.row, "")) for at, turn in enumerate(there)]
-        derived.add_words(tx, "turn", copied)
-        wanted = [there[at].row for at in same] if merging.vectors else []
-        vectors = derived.stored_vectors(self._source, "turn", wanted)
+        rows = dict(zip((turn.row for turn in there), insert_turns(tx, new), strict=True))
+        self._turns |= rows
+        same = [turn.row for turn, now in zip(there, new, strict=True) if now.speaker == turn.speaker]
+        words = derived.words_of(self._source, "turn", same)
+        for turn, now in zip(there, new, strict=True):
+            if turn.row not in words:
+                words[turn.row] = " ".join(index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        derived.add_words(tx, "turn", [(rows[turn], said) for turn, said in words.items()])
+        vectors = derived.stored_vectors(self._source, "turn", same) if merging.plan.vectors else {}
         merging.reworded |= len(vectors) < len(there)
-        derived.copy_vectors(
-            tx,
-            "turn",
-            [(rows[at], *vectors[turn.row]) for at, turn in enumerate(there) if turn.row in vectors],
-        )
-        merging.turns.update(zip((turn.row for turn in there), rows, strict=True))
-        self._new.update(turn.row for turn in there)
+        derived.copy_vectors(tx, "turn", [(rows[turn], *vector) for turn, vector in vectors.items()])
         for turn, made in zip(there, new, strict=True):
             for correction, quote in merging.decided.get((turn.session_id, turn.turn_id), ()):
                 add_places(tx, correction, (SentencePlace(made.session_id, made.turn_id, quote),))
-        return rows
 
     def finish(self) -> None:
         """Copy what the chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
         tx, source, merging = self._tx, self._source, self._merging
-        found, said = told(source, self._chunks, self._whole, self._new)
+        told = occurrences_told(source, self._chunks, self._whole, self._turns)
         # What an update put somewhere does not come where it does not stand here.
-        found = [one for one in found if one.correction is None or one.correction in merging.corrections]
-        if self._lost:
-            texts = facts_rows.facts_with_ids(source, {one.fact for one in found})
-            found = [
-                one
-                for one in found
-                if content_words(one.text or texts[one.fact].text).isdisjoint(self._lost.get(one.chunk, ()))
-            ]
-        reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
-        joined = match_new(tx, reading, merging)
-        _insert_facts(tx, source, merging, reading, joined)
-        own = {one.row for one in found}
-        mentions = [one for ones in reading.mentions.values() for one in ones if one.occurrence in own]
-        states = [one for one in copying.states(source, reading.facts) if one.occurrence in own]
-        called = copying.alias_uses(source, own)
+        found = [
+            one
+            for one in told
+            if (one.correction is None or one.correction in merging.corrections)
+            and (not self._lost or content_words(one.text).isdisjoint(self._lost.get(one.chunk, ())))
+        ]
+        reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.plan.vectors)
+        # Those that an earlier transaction copied are known.
+        joined = {row: FactMatch(merging.facts[row]) for row in reading.facts if row in merging.facts}
+        rest = {row: fact for row, fact in reading.facts.items() if row not in joined}
+        joined |= match(tx, replace(reading, facts=rest), merging.names, merging.threshold, merging.same)
+        _insert_facts(tx, merging, reading, joined)
         rows = add_occurrences(
             tx,
-            [_occurrence(one, merging, reading, joined) for one in found],
-            [[merging.turns[turn] for turn in said.get(one.row, ())] for one in found],
+            [self._occurrence(one, reading, joined) for one in found],
+            [[self._turns[turn] for turn in one.turns] for one in found],
         )
-        own_rows = dict(zip((one.row for one in found), rows, strict=True))
-        here, speaker = self._book.here, merging.names.speaker
-        named = [
-            (merging.facts[one.fact], here(one.entity), own_rows[one.occurrence], one.roles)
-            for one in mentions
-        ]
-        seen = [
-            one._replace(
-                fact=merging.facts[one.fact],
-                occurrence=own_rows[one.occurrence],
-                entity=here(one.entity),
-                value=speaker(one.value),
-                previous=None if one.previous is None else speaker(one.previous),
-            )
-            for one in states
-        ]
-        short = [(key, here(entity), own_rows[occurrence]) for key, entity, occurrence in called]
-        self._book.write()
-        facts_rows.add_mentions(tx, named)
-        facts_rows.add_states(tx, seen)
-        entities.use_aliases(tx, short)
-        self._graph(reading, mentions, own_rows)
+        people = self._name(reading, dict(zip((one.row for one in found), rows, strict=True)))
         _restate(tx, source, merging, reading, found)
         if corrections.exists(tx):
-            merging.settle(settle_chunks(tx, [merging.chunks[chunk] for chunk in self._chunks]))
-        demote_silent(tx, self._book.participants)
+            merging.settle(settle_chunks(tx, list(self._chunks.values())))
+        demote_silent(tx, people)
 
-    def _graph(self, reading: OtherFacts, mentions: Collection[MentionCopy], own: Mapping[int, int]) -> None:
-        """Insert the relations that occurrences tell, and how these spell the names of entities.
+    def _occurrence(
+        self, one: OccurrenceRow, reading: OtherFacts, joined: Mapping[int, FactMatch]
+    ) -> StoredOccurrence:
+        """Return an occurrence as it is here."""
+        merging, fact = self._merging, reading.facts[one.fact]
+        text, tie = one.text, one.tie
+        if called := reading.called.get(one.fact, ()):
+            text = merging.names.text(text, called)
+            tie = tie_with(tie, identity_of(fact, text, one.dates))
+        cosine = one.cosine
+        if cosine is None and one.fact in joined:
+            cosine = joined[one.fact].cosine
+        return StoredOccurrence(
+            row=0,
+            fact=merging.facts[one.fact],
+            chunk=self._chunks[one.chunk],
+            speaker=merging.names.speaker(one.speaker),
+            said_ms=one.said_ms,
+            topics=json.dumps(one.topics, ensure_ascii=False),
+            cosine=cosine,
+            text=text,
+            quote=one.quote,
+            tie=merging.tie(tie),
+            dates=write_dates(one.dates),
+            correction=None if one.correction is None else merging.corrections[one.correction],
+            stored_ms=merging.stored_ms,
+        )
+
+    def _name(self, reading: OtherFacts, own: Mapping[int, int]) -> set[str]:
+        """Insert whom and what occurrences name: mentions, states, short names, relations and spellings.
 
         A name that is the label there may be another spelling here, and the other way round.
 
         Args:
             reading: the facts.
-            mentions: those of the occurrences, as they are there.
             own: occurrence there -> here.
+
+        Returns:
+            The names of those who take part in the other memory.
         """
-        tx, merging, here = self._tx, self._merging, self._book.here
+        tx, source, merging, names = self._tx, self._source, self._merging, self._merging.names
+        mentions = [one for ones in reading.mentions.values() for one in ones if one.occurrence in own]
+        keys = {key for name in self._speakers if (key := speaker_key(name)) is not None}
+        there = {one.row: one for one in facts_rows.entities_with_keys(source, keys).values()}
+        there |= {one.entity: reading.entities[one.entity] for one in mentions}
+        here: dict[int, int] = {}
+        self._book.learn(names.entity(one)[0] for one in there.values())
+        for row, one in there.items():
+            key, label = names.entity(one)
+            is_new = self._book.rows[key] is None
+            here[row] = self._book.put(key, label, cast("EntityKind", one.kind))
+            merging.new_entities |= {here[row]} if is_new else set()
+        self._book.write()
 
         def called(fact: int, text: str) -> str:
-            return merging.names.text(text, reading.called.get(fact, ()))
+            return names.text(text, reading.called.get(fact, ()))
 
-        told = [
-            (
-                merging.facts[one.fact],
-                own[one.occurrence],
-                here(one.source),
-                called(one.fact, one.label),
-                here(one.target),
-            )
-            for one in copying.relations(self._source, reading.facts)
-            if one.occurrence in own
-        ]
-        self._book.write()
-        entities.add_relations(tx, told)
+        facts_rows.add_mentions(
+            tx,
+            [(merging.facts[one.fact], here[one.entity], own[one.occurrence], one.roles) for one in mentions],
+        )
+        facts_rows.add_states(
+            tx,
+            [
+                one._replace(
+                    fact=merging.facts[one.fact],
+                    occurrence=own[one.occurrence],
+                    entity=here[one.entity],
+                    value=names.speaker(one.value),
+                    previous=None if one.previous is None else names.speaker(one.previous),
+                )
+                for one in copying.states(source, own)
+            ],
+        )
+        short = copying.alias_uses(source, own)
+        entities.use_aliases(tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short])
+        entities.add_relations(
+            tx,
+            [
+                (
+                    merging.facts[one.fact],
+                    own[one.occurrence],
+                    here[one.source],
+                    called(one.fact, one.label),
+                    here[one.target],
+                )
+                for one in entities.of_facts(source, reading.facts)
+                if one.occurrence in own
+            ],
+        )
         spelled: dict[tuple[int, int], set[str]] = {}
-        for occurrence, entity, name in entities.of_occurrences(self._source, own):
+        for occurrence, entity, name in entities.of_occurrences(source, own):
             spelled.setdefault((occurrence, entity), set()).add(name)
-        labels = copying.entities(tx, {here(one.entity) for one in mentions})
-        said: dict[tuple[int, int], set[str]] = {}
+        said: dict[tuple[int, int], set[str]] = {}  # two there may be one here
         for mention in mentions:
-            there = spelled.get((mention.occurrence, mention.entity), set())
-            if not there and mention.roles != entities.SPEAKS:
-                there = {reading.entities[mention.entity].label}
-            now = said.setdefault((own[mention.occurrence], here(mention.entity)), set())
-            now.update(called(mention.fact, name) for name in there)  # two there may be one here
-        names = [
-            (occurrence, entity, name)
-            for (occurrence, entity), now in said.items()
-            if now - {labels[entity].label}
-            for name in sorted(now)
-        ]
-        entities.add_names(tx, names)
+            plain = {there[mention.entity].label} if mention.roles != entities.SPEAKS else set[str]()
+            found = spelled.get((mention.occurrence, mention.entity), plain)
+            now = said.setdefault((own[mention.occurrence], here[mention.entity]), set())
+            now.update(called(mention.fact, name) for name in found)
+        entities.add_names(
+            tx,
+            [
+                (occurrence, entity, name)
+                for (occurrence, entity), now in said.items()
+                if now - {self._book.labels[entity]}
+                for name in sorted(now)
+            ],
+        )
+        return {names.entity(one)[1] for one in there.values() if one.kind == "participant"}
 
 
-def match_new(tx: Tx, reading: OtherFacts, merging: Merging) -> dict[int, FactMatch]:
-    """Return what the facts of a reading join here, those that an earlier transaction copied among them."""
-    known = {row: FactMatch(row=merging.facts[row]) for row in reading.facts if row in merging.facts}
-    rest = {row: fact for row, fact in reading.facts.items() if row not in known}
-    return known | match(tx, replace(reading, facts=rest), merging.names, merging.threshold, merging.same)
-
-
-def _insert_facts(
-    tx: Tx, source: Tx, merging: Merging, reading: OtherFacts, joined: Mapping[int, FactMatch]
-) -> None:
+def _insert_facts(tx: Tx, merging: Merging, reading: OtherFacts, joined: Mapping[int, FactMatch]) -> None:
     """Insert the facts that are new here, with their words and vectors; note which row each fact has."""
     new = sorted(reading.facts.keys() - joined.keys())
-    facts = {there: merging.placed(reading.facts[there]) for there in new}
-    rows = dict(zip(new, add_facts(tx, list(facts.values())), strict=True))
+    facts = [
+        replace(fact, tie=merging.tie(fact.tie), stored_ms=merging.stored_ms)
+        for fact in map(reading.facts.__getitem__, new)
+    ]
+    stored = insert_facts(tx, facts, reading.wordings, reading.words)
+    rows = {there: fact.row for there, fact in zip(new, stored, strict=True)}
     merging.new_facts |= rows.keys()
     merging.facts |= rows
-    for there, one in joined.items():
-        if one.row is not None:
-            merging.facts[there] = one.row
-    for there, one in joined.items():
-        if one.there is not None:
-            merging.facts[there] = merging.facts[one.there]
-    renamed = {there for there in new if there in reading.called}
-    words = derived.words_of(source, "fact", [there for there in new if there not in renamed])
-    derived.add_words(
-        tx,
-        "fact",
-        [(row, words.get(there) or _fact_words(facts[there])) for there, row in rows.items()],
-    )
-    facts_rows.put_wordings(
-        tx,
-        [
-            (row, reading.wordings.get(there) or fact_signature(facts[there]).digest)
-            for there, row in rows.items()
-        ],
-    )
-    derived.copy_vectors(
-        tx,
-        "fact",
-        [(row, *reading.vectors[there]) for there, row in rows.items() if there in reading.vectors],
-    )
-    merging.reworded |= any(there not in reading.vectors for there in new)
-
-
-def _fact_words(fact: FactRow) -> str:
-    return " ".join(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
-
-
-def _occurrence(
-    one: StoredOccurrence, merging: Merging, reading: OtherFacts, joined: Mapping[int, FactMatch]
-) -> StoredOccurrence:
-    """Return an occurrence as it is here, with all that it shares with its fact there."""
-    fact = reading.facts[one.fact]
-    called = reading.called.get(one.fact, ())
-    text = fact.text if one.text is None else merging.names.text(one.text, called)
-    dates = write_dates(fact.dates) if one.dates is None else one.dates
-    tie = fact.tie if one.tie is None else one.tie
-    if called and one.tie is not None:
-        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        tie = tie[: -len(tie_end(fact.fact_id))] + tie_end(
-            fact_identity(text, times[0], times[1], read_dates(dates))
-        )
-    cosine = one.cosine
-    if cosine is None and one.fact in joined:
-        cosine = joined[one.fact].cosine
-    return one._replace(
-        fact=merging.facts[one.fact],
-        chunk=merging.chunks[one.chunk],
-        speaker=merging.names.speaker(one.speaker),
-        cosine=cosine,
-        text=text,
-        tie=merging.tie(tie),
-        dates=dates,
-        correction=None if one.correction is None else merging.corrections[one.correction],
-        stored_ms=merging.stored_ms,
-    )
+    merging.facts |= {there: one.row for there, one in joined.items() if one.row is not None}
+    merging.facts |= {
+        there: merging.facts[one.there] for there, one in joined.items() if one.there is not None
+    }
+    vectors = [(row, *reading.vectors[there]) for there, row in rows.items() if there in reading.vectors]
+    derived.copy_vectors(tx, "fact", vectors)
+    merging.reworded |= len(vectors) < len(rows)
 
 
 def _restate(
@@ -476,7 +421,7 @@ def _restate(
     source: Tx,
     merging: Merging,
     reading: OtherFacts,
-    found: Sequence[StoredOccurrence],
+    found: Sequence[OccurrenceRow],
 ) -> None:
     """Derive facts anew that were here, and those of which only a part of the occurrences came."""
     came = Counter(one.fact for one in found)
@@ -484,7 +429,7 @@ def _restate(
     by_here: dict[int, list[int]] = {}
     for row in came:
         # Under other ids sessions of one time may stand in another order.
-        if row not in merging.new_facts or came[row] < whole[row] or merging.session_ids or merging.places:
+        if row not in merging.new_facts or came[row] < whole[row] or merging.places:
             by_here.setdefault(merging.facts[row], []).append(row)
     stored = facts_rows.facts_with_ids(tx, by_here)
     for here in sorted(by_here):

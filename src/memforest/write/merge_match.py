@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 from memforest.errors import CorruptStoreError
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import PlacedFact, Same, fact_identity, plan_facts, tie_end, wording_rules
-from memforest.records import ExtractedFact, Mention
-from memforest.store import copying, corrections, derived, erase
+from memforest.records import ExtractedFact, Mention, ResolvedDate
+from memforest.store import copying, corrections, derived, erase, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, Tx
 from memforest.store.corrections import Correction, SentencePlace, corrections_of
 from memforest.store.derived import unpack_vectors
 from memforest.store.erase import deleted
-from memforest.store.facts import EntityRow, FactRow, StoredOccurrence
-from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
+from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
+from memforest.store.sessions import ChunkRow, StoredTurn, turns_of_session, turns_with_ids
 from memforest.times import from_ms
 from memforest.write.commit import near_facts
-from memforest.write.corrections import Settled, chunks_about, settle_chunks, settle_verdicts
+from memforest.write.corrections import chunks_about, settle_chunks, settle_verdicts
 from memforest.write.erase_corrections import content_words
-from memforest.write.merge_plan import Names, Plan, SessionPlan
+from memforest.write.merge_plan import Merging, Names, Plan, SessionPlan
 from memforest.write.reword import fact_signature
 
 
@@ -46,8 +46,10 @@ class OtherFacts:
     called: Mapping[int, Sequence[tuple[str, str]]]
     """Fact -> (name there, name here) of those in it who are called otherwise here."""
     entities: Mapping[int, EntityRow]
+    words: Mapping[int, str]
+    """Fact -> its word row; nothing where it is called otherwise here."""
     wordings: Mapping[int, bytes]
-    vectors: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    vectors: Mapping[int, tuple[bytes, bytes]]
     """Fact -> digest and vector as stored; nothing where the text is another one here, or the embedder."""
 
     def said(self, row: int, names: Names) -> PlacedFact:
@@ -96,18 +98,20 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
     entities = copying.entities(source, named)
     called = _called(source, mentions, entities, names) if names else {}
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
+    words = derived.words_of(source, "fact", rows)
     worded = facts_rows.wordings(source, rows) if facts_rows.wording_rules(source) == wording_rules() else {}
     for row, fact in facts.items():
-        if _identity(fact, fact.text) != fact.fact_id:
+        if identity_of(fact, fact.text, fact.dates) != fact.fact_id:
             raise CorruptStoreError(
                 f"the statement {fact.fact_id} is not what its identity was made of; {RESTORE}"
             )
         if row in called or names.speaker(fact.speaker) != fact.speaker:
             facts[row] = renamed(fact, names, called.get(row, ()))
+            words.pop(row, None)
             if facts[row].text != fact.text:
                 stored.pop(row, None)
                 worded.pop(row, None)
-    return OtherFacts(facts, mentions, called, entities, worded, stored)
+    return OtherFacts(facts, mentions, called, entities, words, worded, stored)
 
 
 def _called(
@@ -135,14 +139,21 @@ def _called(
 def renamed(fact: FactRow, names: Names, called: Sequence[tuple[str, str]]) -> FactRow:
     """Return a fact with the names that those in it have here, and the identity of that."""
     text = names.text(fact.text, called)
-    identity = _identity(fact, text)
-    tie = fact.tie.removesuffix(tie_end(fact.fact_id)) + tie_end(identity)
+    identity = identity_of(fact, text, fact.dates)
+    tie = tie_with(fact.tie, identity)
     return replace(fact, fact_id=identity, text=text, speaker=names.speaker(fact.speaker), tie=tie)
 
 
-def _identity(fact: FactRow, text: str) -> str:
+def identity_of(fact: FactRow, text: str, dates: tuple[ResolvedDate, ...]) -> str:
+    """Return the identity that an occurrence of a fact has by its own text and dates."""
     start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
-    return fact_identity(text, start, end, fact.dates)
+    return fact_identity(text, start, end, dates)
+
+
+def tie_with(tie: str, identity: str) -> str:
+    """Return the tie of a statement of another identity in the place of one."""
+    end = tie_end(identity)
+    return tie[: -len(end)] + end
 
 
 def match(
@@ -225,17 +236,19 @@ def _planned(
     return found
 
 
-def chunks_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
-    """Return the chunks of which something comes, as `memforest.store.copying.chunks` has them, of a session of these turns."""
-    new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
-    chunks = copying.chunks(source, one.there.row)
-    return [chunk for chunk in chunks if bisect_left(new, chunk[2]) < bisect_right(new, chunk[3])]
+def chunks_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[ChunkRow]:
+    """Return the chunks of which something comes, of a session of these turns."""
+    chunks = sessions.chunks(source, one.there.row)
+    if one.rest is None:
+        return chunks
+    new = [turn.ordinal for turn in turns if one.rest.get(turn.row) is not None]
+    return [chunk for chunk in chunks if bisect_left(new, chunk.first) < bisect_right(new, chunk.last)]
 
 
-def told(
+def occurrences_told(
     source: Tx, chunks: Collection[int], whole: Collection[int], new: Collection[int]
-) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
-    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
+) -> list[OccurrenceRow]:
+    """Return the occurrences of chunks that come; all ids are those there.
 
     Args:
         source: a transaction of the other memory.
@@ -243,24 +256,31 @@ def told(
         whole: those that come as they are; of others come the occurrences of turns that all come.
         new: turns that come.
     """
-    found = copying.occurrences(source, chunks)
-    said = copying.said_in(source, {one.row for one in found})
-    return [
-        one for one in found if one.chunk in whole or all(turn in new for turn in said.get(one.row, (0,)))
-    ], said
+    found = facts_rows.occurrences(source, erase.facts_of_chunks(source, chunks))
+    told = [
+        one
+        for ones in found.values()
+        for one in ones
+        if one.chunk in chunks
+        if one.chunk in whole or all(turn in new for turn in one.turns or (0,))
+    ]
+    return sorted(told, key=attrgetter("row"))
 
 
-def facts_of(source: Tx, one: SessionPlan) -> set[int]:
-    """Return the facts there of which something comes with a session."""
-    chunks = [chunk[0] for chunk in chunks_of(source, one, turns_of_session(source, one.there.row))]
-    new = {row for row, text in (one.rest or {}).items() if text is not None}
-    found, _ = told(source, chunks, chunks if one.rest is None else (), new)
-    return {occurrence.fact for occurrence in found}
+def coming_facts(source: Tx, plan: Plan) -> OtherFacts:
+    """Return the facts of another memory of which something comes."""
+    facts: set[int] = set()
+    for one in plan.sessions:
+        if one.how != "same":
+            turns = turns_of_session(source, one.there.row)
+            chunks = {chunk.row for chunk in chunks_of(source, one, turns)}
+            new = {turn.row for turn in turns if one.rest is None or one.rest.get(turn.row) is not None}
+            whole = chunks if one.rest is None else ()
+            facts.update(told.fact for told in occurrences_told(source, chunks, whole, new))
+    return read_facts(source, facts, plan.names, vectors=plan.vectors)
 
 
-def merge_corrections(
-    tx: Tx, source: Tx, plan: Plan, stored_ms: int
-) -> tuple[dict[int, int], dict[tuple[str, str], list[tuple[int, bytes]]], int, Settled]:
+def merge_corrections(tx: Tx, source: Tx, merging: Merging) -> int:
     """Store what people have decided of statements there, and apply it to what is here already.
 
     A correction of which no sentence stands here, or will, is not taken over.
@@ -268,19 +288,16 @@ def merge_corrections(
     Args:
         tx: the write transaction.
         source: a read transaction of the other memory.
-        plan: who is who, and which session becomes what.
-        stored_ms: the present, UTC ms.
+        merging: the merge; the corrections are noted in it.
 
     Returns:
-        Corrections there -> here; (session, turn) there -> corrections here with the digests of their sentences; how many
-        are new; and the outcome of applying those that changed.
+        How many are new.
 
     Raises:
         CorruptStoreError: if a statement is not what its identity was made of.
     """
+    plan, stored_ms = merging.plan, merging.stored_ms
     standing = _Standing(tx, source, plan)
-    made: dict[int, int] = {}
-    decided: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
     changed: list[Correction] = []
     new = 0
     for one in _renamed(source, standing.corrections(), plan.names):
@@ -296,19 +313,18 @@ def merge_corrections(
             stored = replace(stored, undone_ms=undone_ms)
             changed.append(stored)
         if (stored.kind, stored.made, stored.undone_ms) == ("update", one.made, None):
-            made[one.row] = stored.row
+            merging.corrections[one.row] = stored.row
         for place in standing.places.get(one.row, ()):
             at = standing.here(place)
             if at is None:
-                decided.setdefault(place[:2], []).append((stored.row, place.quote))
+                merging.decided.setdefault(place[:2], []).append((stored.row, place.quote))
             else:
                 corrections.add_places(tx, stored.row, (place._replace(session_id=at[0], turn_id=at[1]),))
-    settled = Settled()
     if changed:
-        settled = settle_chunks(tx, sorted(chunks_about(tx, changed)))
+        merging.settle(settle_chunks(tx, sorted(chunks_about(tx, changed))))
         ids = {one.fact_id for one in changed}
         settle_verdicts(tx, facts_rows.rows_of_ids(tx, ids).values())
-    return made, decided, new, settled
+    return new
 
 
 _Texts = tuple[dict[str, str], dict[str, tuple[str, str]], frozenset[str]]

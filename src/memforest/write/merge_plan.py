@@ -29,7 +29,7 @@ from memforest.store import copying, facts, meta, sessions
 from memforest.store.connections import Tx, sqlite_damage
 from memforest.store.database import Database
 from memforest.store.erase import deleted
-from memforest.store.facts import EntityRow, FactRow
+from memforest.store.facts import EntityRow
 from memforest.store.sessions import Origin, SessionRow, StoredTurn, origins, put_origin, turns_of_session
 from memforest.times import shown
 from memforest.write.corrections import Settled
@@ -194,18 +194,22 @@ class SessionPlan:
 class Plan:
     """A merge that is about to begin: who is called what here, where turns come from, and what sessions become."""
 
-    owner: Origin
-    other: Origin
+    home: tuple[str, str]
+    """The memory that is merged into: its id and its user."""
     names: Names
-    own: Origin
-    """The other memory, as the origin of its turns."""
-    origins: Mapping[int, Origin]
-    """Origins of the other memory's turns, by their rows there."""
+    origins: Mapping[int | None, Origin]
+    """Origins of the other memory's turns, by their rows there; of those that were said there under None."""
     deleted: frozenset[bytes]
     """Digests of what was deleted here."""
+    vectors: bool
+    """Whether vectors can be taken: both memories have the same embedder."""
+    overwrite: bool
+    notes: tuple[str, ...]
+    participants_joined: tuple[str, ...]
+    """Who takes part in both memories under one name."""
+    entities_joined: tuple[str, ...]
+    """What else has one name in both."""
     sessions: tuple[SessionPlan, ...] = ()
-    overwrite: bool = False
-    notes: tuple[str, ...] = ()
 
     def is_deleted(self, turn: StoredTurn, text: str) -> bool:
         """Return whether a text of a turn was deleted here."""
@@ -257,7 +261,7 @@ def becomes(tx: Tx, source: Tx, there: SessionRow, known: Plan) -> SessionPlan:
         rest, here, votes = _compare(theirs, [], known)
     else:
         over = None
-    session_id, row = _place(source, there, found, votes, known)
+    session_id, row = _place(there, theirs, found, votes, known)
     if row is None and all(rest.get(turn.row) == turn.text for turn in theirs):
         return SessionPlan(there, session_id, "new", over=over)
     how: Literal["new", "grown", "same"] = "new" if row is None else "grown"
@@ -337,24 +341,20 @@ def _overlap(old: str, new: str) -> bool:
 
 
 def _place(
-    source: Tx, there: SessionRow, found: Mapping[str, int], votes: Counter[int], known: Plan
+    there: SessionRow,
+    theirs: Sequence[StoredTurn],
+    found: Mapping[str, int],
+    votes: Counter[int],
+    known: Plan,
 ) -> tuple[str, int | None]:
     """Return the id and the row here of what a session becomes: of that here with which it shares most, else by its id."""
     session_id = there.session_id
     if votes:
         session_id = max(found, key=lambda one: votes[found[one]])  # the first of several, as `max` does
     elif session_id in found and session_id == root_id(session_id):
-        first = copying.origin_of(source, there.row)
-        origin = known.own if first is None else known.origins[first]
+        origin = known.origins[theirs[0].origin if theirs else None]
         session_id = derived_id(session_id, origin.memory, origin.user_id)
     return session_id, found.get(session_id)
-
-
-def renamed(sessions: Iterable[SessionPlan]) -> dict[str, str]:
-    """Return the ids of sessions there -> here, of those that are called otherwise here."""
-    return {
-        one.there.session_id: one.session_id for one in sessions if one.session_id != one.there.session_id
-    }
 
 
 def batches(sessions: Iterable[SessionPlan], most_turns: int) -> Iterator[list[SessionPlan]]:
@@ -373,42 +373,37 @@ def batches(sessions: Iterable[SessionPlan], most_turns: int) -> Iterator[list[S
 
 @dataclass(slots=True)
 class Merging:
-    """One merge: how it is done, and over its transactions what it has copied, row id there -> row id here."""
+    """One merge: how it is done, and over its transactions what it has copied."""
 
-    names: Names
+    plan: Plan
     stored_ms: int
-    vectors: bool
-    """Whether vectors can be taken: both memories have the same embedder."""
     threshold: float | None
-    origins: Mapping[int | None, int | None]
+    origins: Mapping[int | None, int | None] = field(default_factory=dict)
     """Row ids of origins there -> here; those of the other memory's own turns are under None."""
-    whose: Mapping[int | None, Origin]
-    """The origins there, by row; the other memory itself under None."""
-    corrections: Mapping[int, int] = field(default_factory=dict)
+    corrections: dict[int, int] = field(default_factory=dict)
     """Updates there -> here, of those whose statements stand here."""
-    decided: Mapping[tuple[str, str], Sequence[tuple[int, bytes]]] = field(default_factory=dict)
+    decided: dict[tuple[str, str], list[tuple[int, bytes]]] = field(default_factory=dict)
     """(session, turn) there -> corrections here, and the digests of the sentences that they are about."""
-    session_ids: dict[str, str] = field(default_factory=dict)
-    """Ids of sessions there -> here, of those that are called otherwise here."""
     places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """Session and chunk there -> here, of those chunks that have another number here."""
+    """Session and chunk there -> here, of those chunks that are called otherwise here."""
     same: Mapping[str, Same] = field(default_factory=dict)
-    sessions: dict[int, int] = field(default_factory=dict)
-    """New ones, without those that have grown."""
-    turns: dict[int, int] = field(default_factory=dict)
-    chunks: dict[int, int] = field(default_factory=dict)
     facts: dict[int, int] = field(default_factory=dict)
+    """Facts there -> here."""
     new_facts: set[int] = field(default_factory=set)
     """Rows there of the facts that were made here."""
-    entities: dict[int, int] = field(default_factory=dict)
     new_entities: set[int] = field(default_factory=set)
-    """Rows there of the entities that were made here."""
+    """Rows here of the entities that were made."""
     reworded: bool = False
     """Whether there is a fact or a turn without a vector now."""
     cut: bool = False
     """Whether something was deleted that was copied."""
     warnings: dict[str, None] = field(default_factory=dict)
     """What the caller should know of corrections; each once."""
+
+    @property
+    def names(self) -> Names:
+        """Who is called otherwise here."""
+        return self.plan.names
 
     def settle(self, settled: Settled) -> None:
         """Note the outcome of applying corrections."""
@@ -417,23 +412,8 @@ class Merging:
 
     def tie(self, tie: str) -> str:
         """Return the place of a statement, which begins with its session and chunk, as it is here."""
-        if not self.session_ids and not self.places:
-            return tie
         session_id, chunk, rest = tie.split("\x1f", 2)
-        place = self.places.get((session_id, chunk)) or (
-            self.session_ids.get(session_id, session_id),
-            chunk,
-        )
-        return "\x1f".join((*place, rest))
-
-    def origin_id(self, origin: int | None) -> tuple[str, str]:
-        """Return whose a turn there is: a memory and a user."""
-        one = self.whose[origin]
-        return one.memory, one.user_id
-
-    def placed(self, fact: FactRow) -> FactRow:
-        """Return a fact that is new here as it is stored here."""
-        return replace(fact, tie=self.tie(fact.tie), stored_ms=self.stored_ms)
+        return "\x1f".join((*self.places.get((session_id, chunk), (session_id, chunk)), rest))
 
 
 def check_source(source: Database, target: Path) -> None:
@@ -490,8 +470,17 @@ def plan_merge(
             f"the days of the memory of {shown(owner.user_id)} are those of {here!r}, and its words of time stay read as they "
             f"were in that of {shown(other.user_id)}, in {there!r}",
         )
+    whose: dict[int | None, Origin] = {None: own}
+    whose.update(origins(source).items())
     plan = Plan(
-        owner, other, names, own, origins(source), deleted(tx), overwrite=asked.overwrite, notes=notes
+        (owner.memory, owner.user_id),
+        names,
+        whose,
+        deleted(tx),
+        given is not None and have == given,
+        asked.overwrite,
+        notes,
+        *_joined(tx, source, names),
     )
     listed = sorted(sessions.list_sessions(source), key=lambda one: (one.start_ms, one.session_id))
     return replace(plan, sessions=tuple(becomes(tx, source, one, plan) for one in listed))
@@ -502,14 +491,13 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
 
     Turns that once came from here are at home.
     """
-    home = (plan.owner.memory, plan.owner.user_id)
     return {
-        row: None if one[:2] == home else put_origin(tx, one, merged_ms)
-        for row, one in (*{None: plan.own}.items(), *plan.origins.items())
+        row: None if one[:2] == plan.home else put_origin(tx, one, merged_ms)
+        for row, one in plan.origins.items()
     }
 
 
-def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:
+def _joined(tx: Tx, source: Tx, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who takes part in both memories under one name, and what else has one name in both."""
     here = {one.key: one for one in facts.entities(tx)}
     people: list[str] = []
@@ -519,4 +507,4 @@ def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:
         if key in here:
             takes_part = "participant" in (one.kind, here[key].kind)
             (people if takes_part else things).append(label)
-    return people, things
+    return tuple(people), tuple(things)

@@ -8,8 +8,9 @@ occurrence that is taken back leaves nothing of its wording or its speaker behin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from memforest.reading.canonical import (
     EntityBook,
@@ -162,16 +163,32 @@ def ensure_wordings(tx: Tx) -> None:
     facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in facts_rows.iter_facts(tx)])
 
 
-def insert_facts(tx: Tx, new: Sequence[FactRow]) -> list[FactRow]:
-    """Insert facts (each `row` is ignored) with their wording digests and word rows, and return them with their row ids."""
-    stored = [replace(one, row=row) for row, one in zip(add_facts(tx, new), new, strict=True)]
-    facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in stored])
-    derived.add_words(
+def insert_facts(
+    tx: Tx,
+    new: Sequence[FactRow],
+    wordings: Mapping[int, bytes] = MappingProxyType({}),
+    words: Mapping[int, str] = MappingProxyType({}),
+) -> list[FactRow]:
+    """Insert facts with their wording digests and word rows, and return them with their row ids.
+
+    The `row` of each is ignored, but for what is known by it of its wording and words elsewhere.
+    """
+    rows = add_facts(tx, new)
+    facts_rows.put_wordings(
         tx,
-        "fact",
-        [(one.row, " ".join(index_tokens(one.speaker, one.text, from_ms(one.said_ms)))) for one in stored],
+        [
+            (row, wordings.get(one.row) or fact_signature(one).digest)
+            for row, one in zip(rows, new, strict=True)
+        ],
     )
-    return stored
+    derived.add_words(
+        tx, "fact", [(row, words.get(one.row) or _words(one)) for row, one in zip(rows, new, strict=True)]
+    )
+    return [replace(one, row=row) for row, one in zip(rows, new, strict=True)]
+
+
+def _words(fact: FactRow) -> str:
+    return " ".join(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
 
 
 @dataclass(slots=True)

@@ -10,33 +10,32 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
-from itertools import islice
-from operator import itemgetter
+from itertools import groupby, islice
 from typing import Any, BinaryIO
 
 from memforest.errors import InputError
+from memforest.read.receipts import MemoryImport
 from memforest.reading.canonical import wording_rules
 from memforest.search.vectors import index_tokens
-from memforest.store import facts, indexes, meta
+from memforest.store import derived, facts, indexes, meta
+from memforest.store.checks import indexed_texts
 from memforest.store.connections import Tx
-from memforest.store.sessions import turn_digest
+from memforest.store.sessions import damaged_turns
 from memforest.store.transfer import (
+    KINDS,
     MEMORY,
     SUMMARIES,
     VECTORS,
-    Numbers,
     Part,
-    RowWriter,
     Unfit,
+    filling,
     holds_something,
-    insert_words,
-    note_all,
+    insert_rows,
+    numbers,
     read_rows,
-    row_ids,
-    without_triggers,
 )
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
@@ -63,20 +62,14 @@ class LineWriter:
         self.bytes = 0
         self._write({"format": FORMAT, "schema": SCHEMA, **header})
 
-    def one(self, record: str, names: tuple[str, ...], values: list[Any]) -> None:
-        """Write one row as a line of its own."""
-        self.rows[record] += 1
-        self._write({"record": record, **dict(zip(names, values, strict=True))})
-
-    def several(self, record: str, rows: list[list[Any]]) -> None:
-        """Write several rows in one line, each as a list of values."""
-        self.rows[record] += len(rows)
-        self._write({"record": record, "rows": rows})
+    def write(self, record: str, values: Mapping[str, Any], rows: int = 1) -> None:
+        """Write a line of one row, or of several."""
+        self.rows[record] += rows
+        self._write({"record": record, **values})
 
     def end(self) -> None:
         """Write the trailer."""
-        trailer = {"record": TRAILER, "rows": dict(self.rows), "digest": self._digest.hexdigest()}
-        self._write(trailer)
+        self._write({"record": TRAILER, "rows": dict(self.rows), "digest": self._digest.hexdigest()})
 
     def _write(self, value: Mapping[str, Any]) -> None:
         line = f"{_encode(value)}\n".encode()
@@ -124,13 +117,14 @@ class LineReader:
             )
         return header
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the records between header and trailer.
+    def records(self, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
+        """Yield the records between header and trailer; `check` is called at each.
 
         Raises:
             InputError: if a line is none, or something is missing or was changed.
         """
         while line := self._line():
+            check()
             record = self._parsed(line)
             if record.get("record") == TRAILER:
                 self._check_end(record)
@@ -156,9 +150,9 @@ class LineReader:
         if self._line().strip():
             raise self.wrong("stands behind the end of the export")
 
-    def wrong(self, what: str, number: int | None = None) -> InputError:
-        """Return the error of a line, by default of the one that was read last."""
-        return InputError(f"{self._name}: line {number or self.number} {what}; nothing was imported")
+    def wrong(self, what: str) -> InputError:
+        """Return the error of the line that was read last."""
+        return InputError(f"{self._name}: line {self.number} {what}; nothing was imported")
 
     def _line(self) -> bytes:
         line = self._source.readline(MOST_LINE_BYTES + 1)
@@ -197,6 +191,8 @@ SETTINGS = ("label", "timezone", "chunk_turns", "embedder", "day_first")
 BLOCK = 128
 """Rows in one line where rows are written in blocks."""
 
+WORDS_BATCH = 512
+
 
 def write_export(
     tx: Tx,
@@ -231,55 +227,27 @@ def write_export(
         "wordings": None if (rules := facts.wording_rules(tx)) is None else rules.hex(),
     }
     lines = LineWriter(out, header)
-    for row in indexes.rows(tx):
-        lines.one("index", ("name", "settings"), [row.name, row.settings])
-    numbers = Numbers()
-    for kind in (part.numbered for part in MEMORY if part.numbered):
-        numbers.keep(kind, row_ids(tx, kind))
+    for index in indexes.rows(tx):
+        lines.write("index", {"name": index.name, "settings": index.settings})
+    number_of = {kind: numbers(tx, kind) for kind in KINDS}
     for part in (*MEMORY, *([SUMMARIES] if summaries else []), *(VECTORS if vectors else ())):
-        _write_part(lines, part, read_rows(tx, part, numbers), check)
+        rows = read_rows(tx, part, number_of)
+        while block := list(islice(rows, BLOCK if part.block else 1)):
+            check()
+            values = {"rows": block} if part.block else dict(zip(part.names, block[0], strict=True))
+            lines.write(part.record, values, len(block))
     lines.end()
     return lines
 
 
-def _write_part(lines: LineWriter, part: Part, rows: Iterator[list[Any]], check: Callable[[], None]) -> None:
-    names = tuple(one.name for one in part.columns)
-    size = BLOCK if part.block else 1
-    while block := list(islice(rows, size)):
-        check()
-        if part.block:
-            lines.several(part.record, block)
-        else:
-            lines.one(part.record, names, block[0])
-
-
-WORDS_BATCH = 512
-
-
-def _values(part: Part, names: str) -> Callable[[list[Any]], Any]:
-    """Return the function from a row to the values of some of its columns."""
-    columns = [one.name for one in part.columns]
-    return itemgetter(*(columns.index(name) for name in names.split()))
-
-
-_OF = {part.record: part for part in MEMORY}
-_COLUMNS = {
-    part.record: (
-        frozenset(one.name for one in part.columns),
-        itemgetter(*(one.name for one in part.columns)),
-    )
-    for part in MEMORY
-    if not part.block
-}
-_INDEXED = {kind: _values(_OF[kind], "speaker text said_ms") for kind in ("turn", "fact")}
-_DIGESTED = _values(
-    _OF["turn"], "session metadata digest ordinal turn_id speaker role text said_ms time_source"
-)
+_PARTS = {part.record: part for part in (*MEMORY, SUMMARIES, *VECTORS)}
 _WHOLE = re.compile("[1-9][0-9]{0,8}")
 
 
-class TakeIn:
-    """An import inside one write transaction; `run` does it.
+def read_export(
+    tx: Tx, attached: Attached, lines: LineReader, embedder: str | None, check: Callable[[], None]
+) -> MemoryImport:
+    """Read an export into a memory, and return what was stored.
 
     Args:
         tx: a write transaction.
@@ -289,132 +257,64 @@ class TakeIn:
         check: called at each line; what it raises ends the import.
 
     Raises:
-        InputError: if the memory holds something, or was written before.
+        InputError: if the memory holds something, or was written before; if a line is wrong, or the file is not as it was
+            written.
     """
+    if holds_something(tx):
+        raise InputError(
+            "this memory was written already, and an export is imported into a new one; import it for another user "
+            "id, and merge the two"
+        )
+    settings = _settings(lines)
+    made_with = settings.get("embedder")
+    left: set[str] = set()
+    warnings: tuple[str, ...] = ()
+    if made_with not in (None, embedder):
+        left.update(part.record for part in VECTORS)
+        del settings["embedder"]
+        warnings = (
+            f"the memory was made with the embedder {cut(repr(made_with), 60)} and is here with "
+            f"{'none' if embedder is None else repr(embedder)}: its vectors are made anew",
+        )
+    if lines.header.get("wordings") == wording_rules().hex():
+        facts.drop_wordings(tx, wording_rules())
+    else:
+        left.add("wordings")
+    for key, value in settings.items():
+        meta.put(tx, key, value)
+    count: Counter[str] = Counter()
+    try:
+        with filling(tx):
+            for record, found in groupby(lines.records(check), key=lambda one: str(one.get("record"))):
+                if record == "index":
+                    _take_indexes(tx, attached, found)
+                elif (part := _PARTS.get(record)) is None:
+                    raise Unfit(f"is of an unknown record {cut(repr(record), 60)}")
+                elif record not in left:
+                    insert_rows(tx, part, _rows(found, part), count)
+            damaged = damaged_turns(tx)
+            for kind in derived.ITEM_KINDS:
+                _index_words(tx, kind, damaged.keys() if kind == "turn" else ())
+    except Unfit as exc:
+        raise lines.wrong(str(exc)) from exc
+    meta.bump(tx)
+    return MemoryImport(
+        meta.get(tx, "user_id") or "",
+        count["session"],
+        count["turn"],
+        count["fact"],
+        damaged=tuple(one.name for one in damaged.values()),
+        warnings=warnings,
+        rows=dict(lines.rows),
+    )
 
-    def __init__(
-        self, tx: Tx, attached: Attached, lines: LineReader, embedder: str | None, check: Callable[[], None]
-    ) -> None:
-        if holds_something(tx):
-            raise InputError(
-                "this memory was written already, and an export is imported into a new one; import it for another user "
-                "id, and merge the two"
-            )
-        self._tx = tx
-        self._attached = attached
-        self._lines = lines
-        self._check = check
-        self._settings = _settings(lines)
-        made_with = self._settings.get("embedder")
-        self._same = made_with is None or made_with == embedder
-        self._parts: dict[str, Part] = {}
-        self._left: set[str] = set()
-        """Records that are passed over: what is derived, and cannot be used here."""
-        self._words: dict[str, list[tuple[int, str]]] = {"turn": [], "fact": []}
-        self._sessions: list[Any] = []
-        self.damaged: list[str] = []
-        """The turns that are not what was said; they were damaged before they were exported."""
-        self.warnings: list[str] = []
-        if not self._same:
-            self.warnings.append(
-                f"the memory was made with the embedder {cut(repr(made_with), 60)} and is here with "
-                f"{'none' if embedder is None else repr(embedder)}: its vectors are made anew"
-            )
 
-    def run(self) -> dict[str, int]:
-        """Insert everything, and return how many rows of each record there were.
-
-        Raises:
-            InputError: if a line is wrong, or the file is not as it was written; it names the line.
-        """
-        tx = self._tx
-        records = self._lines.records()
-        with without_triggers(tx):
-            try:
-                first = self._take_indexes(records)
-                writer = RowWriter(tx)
-                self._take_settings()
-                while first is not None:
-                    self._check()
-                    self._take(writer, first)
-                    first = next(records, None)
-                writer.finish()
-            except Unfit as exc:
-                raise self._lines.wrong(str(exc), exc.line) from exc
-            self._flush_words()
-            note_all(tx)
-        meta.bump(tx)
-        return dict(self._lines.rows)
-
-    def _take_settings(self) -> None:
-        for key, value in self._settings.items():
-            if key != "embedder" or self._same:
-                meta.put(self._tx, key, value)
-
-    def _take_indexes(self, records: Any) -> dict[str, Any] | None:
-        """Give the memory the indexes of the file; return the first record behind them."""
-        rows = []
-        one = next(records, None)
-        while one is not None and one.get("record") == "index":
-            rows.append(_index(one))
-            one = next(records, None)
-        if rows:
-            for old in indexes.rows(self._tx):
-                indexes.remove(self._tx, old.name)
-            for row in rows:
-                self._attached.add(self._tx, row["name"], json.loads(row["settings"]))
-                indexes.change(self._tx, row["name"], row["settings"])
-        wordings = self._lines.header.get("wordings") == wording_rules().hex()
-        if wordings:
-            facts.drop_wordings(self._tx, wording_rules())
-        else:
-            self._left.add("wordings")
-        if not self._same:
-            self._left.update(part.record for part in VECTORS)
-        self._parts = {part.record: part for part in (*MEMORY, SUMMARIES, *VECTORS)}
-        return one
-
-    def _take(self, writer: RowWriter, record: dict[str, Any]) -> None:
-        name = record.pop("record", None)
-        part = self._parts.get(name) if isinstance(name, str) else None
-        if part is None:
-            raise Unfit(f"is of an unknown record {cut(repr(name), 60)}")
-        if name in self._left:
-            return
-        for values in _rows(record, part):
-            if name in ("turn", "fact"):
-                self._index(writer, part, values)
-            elif name == "session":
-                self._sessions.append(values[0])
-            writer.add(self._lines.number, part, values)
-
-    def _index(self, writer: RowWriter, part: Part, values: list[Any]) -> None:
-        """Make the word row of a turn or a fact; of a damaged turn there is none."""
-        speaker, text, said_ms = _INDEXED[part.record](values)
-        try:
-            if part.record == "turn" and self._is_damaged(values):
-                return
-            tokens = index_tokens(speaker, text, from_ms(said_ms))
-        except (TypeError, AttributeError, LookupError, ValueError) as exc:
-            raise Unfit(f"cannot be read: {exc}") from exc
-        waiting = self._words[part.record]
-        waiting.append((writer.count(part.record) + 1, " ".join(tokens)))
-        if len(waiting) >= WORDS_BATCH:
-            self._flush_words()
-
-    def _is_damaged(self, values: list[Any]) -> bool:
-        number, metadata, digest, *said = _DIGESTED(values)
-        session = self._sessions[number - 1]
-        stored = json.dumps(metadata, ensure_ascii=False) if metadata else "{}"
-        if turn_digest((session, *said, stored)).hex() == digest:
-            return False
-        self.damaged.append(f"turn {cut(repr(said[1]), 60)} of session {cut(repr(session), 60)}")
-        return True
-
-    def _flush_words(self) -> None:
-        for kind, rows in self._words.items():
-            insert_words(self._tx, kind, rows)
-            rows.clear()
+def _index_words(tx: Tx, kind: derived.ItemKind, without: Collection[int]) -> None:
+    """Make the word rows of turns or facts; of a damaged turn there is none, as its text was never said."""
+    texts = (one for one in indexed_texts(tx, kind) if one[0] not in without)
+    while block := list(islice(texts, WORDS_BATCH)):
+        rows = [(row, " ".join(index_tokens(who, text, from_ms(ms)))) for row, who, text, ms in block]
+        derived.add_words(tx, kind, rows)
 
 
 def _settings(lines: LineReader) -> dict[str, str]:
@@ -430,45 +330,47 @@ def _settings(lines: LineReader) -> dict[str, str]:
         raise lines.wrong(f"has an unknown setting {cut(repr(min(unknown)), 60)}")
     if not found.get("label") or not _WHOLE.fullmatch(found.get("chunk_turns", "")):
         raise lines.wrong("has no display name, or a number of turns in a chunk that cannot be")
-    return found
+    return dict(found)
 
 
-def _index(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of an index.
-
-    Raises:
-        Unfit: if it cannot be one.
-    """
-    kinds = {"name": str, "settings": str}
-    if record.keys() != kinds.keys() | {"record"}:
-        raise Unfit("is no index")
-    if not all(type(record[key]) is kind for key, kind in kinds.items()):
-        raise Unfit("is no index")
-    if record["name"] not in INDEXES:
-        raise Unfit(f"is of an index {cut(repr(record['name']), 60)}, which there is not")
-    try:
-        make_index(record["name"], json.loads(record["settings"]))
-    except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
-        raise Unfit(f"has settings that cannot be: {exc}") from exc
-    return dict(record)
-
-
-def _rows(record: Mapping[str, Any], part: Part) -> list[list[Any]]:
-    """Return the rows in a record, each as a list of values.
+def _take_indexes(tx: Tx, attached: Attached, records: Iterable[dict[str, Any]]) -> None:
+    """Give the memory the indexes of the file in the place of its own.
 
     Raises:
-        Unfit: if it has other columns.
+        Unfit: if one of them cannot be.
     """
-    if part.block:
-        rows = record.get("rows")
-        width = len(part.columns)
-        if len(record) != 1 or not isinstance(rows, list):
+    for old in indexes.rows(tx):
+        indexes.remove(tx, old.name)
+    for one in records:
+        name, settings = one.get("name"), one.get("settings")
+        if len(one) != 3 or not isinstance(name, str) or not isinstance(settings, str):
+            raise Unfit("is no index")
+        if name not in INDEXES:
+            raise Unfit(f"is of an index {cut(repr(name), 60)}, which there is not")
+        try:
+            asked = json.loads(settings)
+            make_index(name, asked)
+        except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
+            raise Unfit(f"has settings that cannot be: {exc}") from exc
+        attached.add(tx, name, asked)
+        indexes.change(tx, name, settings)
+
+
+def _rows(records: Iterable[dict[str, Any]], part: Part) -> Iterator[list[Any]]:
+    """Yield the rows in records, each as a list of values.
+
+    Raises:
+        Unfit: if one has other columns.
+    """
+    columns = ("rows",) if part.block else part.names
+    keys = {"record", *columns}
+    for one in records:
+        if one.keys() != keys:
+            raise Unfit(f"lacks, or has too much: {cut(', '.join(sorted(keys ^ one.keys())), 120)}")
+        rows = one["rows"] if part.block else [[one[name] for name in columns]]
+        if not isinstance(rows, list):
             raise Unfit("has no rows")
-        if not all(isinstance(row, list) and len(row) == width for row in rows):
-            raise Unfit(f"has a row that is no list of {width} values")
-        return rows
-    names, values_of = _COLUMNS[part.record]
-    if len(record) != len(names) or not names.issuperset(record):
-        wrong = sorted(names ^ record.keys())
-        raise Unfit(f"lacks, or has too much: {cut(', '.join(wrong), 120)}")
-    return [list(values_of(record))]
+        for row in rows:
+            if not isinstance(row, list) or len(row) != len(part.columns):
+                raise Unfit(f"has a row that is no list of {len(part.columns)} values")
+            yield row
