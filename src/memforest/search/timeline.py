@@ -192,34 +192,13 @@ def superseded_by(seen: StateFact, past: Past) -> set[int]:
             most *= 8
 
 
-def segments_since(seen: StateFact, past: Past, since_ms: int) -> list[Segment]:
-    """Return the last segments of the observations before one: at least the one at `since_ms`, if there is one, and those after it.
-
-    They are as `memforest.search.timeline.timeline` of all these observations has them.
-
-    Args:
-        seen: where reading ends; it need not be stored.
-        past: of its attribute.
-        since_ms: UTC ms.
-    """
-    most = WINDOW
-    while True:
-        window = past.before(seen, most)
-        try:
-            return _segments(window, past, whole=len(window) < most, since_ms=since_ms)[0]
-        except _Unsure:
-            most *= 8
-
-
 def _segments(
-    window: Sequence[StateFact], past: Past, *, whole: bool, since_ms: int | None = None
+    window: Sequence[StateFact], past: Past, *, whole: bool
 ) -> tuple[list[Segment], Callable[[StateFact], bool]]:
     """Return the segments of a window's observations, and what says whether a value held before these."""
     segments: list[Segment] = []
     if not whole:
         first = _certain(window, past.values)
-        if since_ms is not None and window[first].at_ms > since_ms:
-            raise _Unsure
         # Whether what it left has a segment of its own depends on what was before.
         window = [replace(window[first], previous=None), *window[first + 1 :]]
 

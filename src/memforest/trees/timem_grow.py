@@ -34,11 +34,12 @@ from memforest.search.forest import TURNS, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store.connections import Tx
+from memforest.store.evidence import statements_of
 from memforest.times import from_ms, to_ms
 from memforest.trees.kernel import Growth
 from memforest.trees.refresh import NodeWork
-from memforest.trees.texts import Finish, said_of, turn_lines
-from memforest.trees.timem_compose import profile_lines, profile_statements, statements_of
+from memforest.trees.texts import Finish, Said, said_of, turn_lines
+from memforest.trees.timem_compose import profile_lines, profile_statements
 
 OWNER, KIND = "timem", "calendar"
 
@@ -248,8 +249,8 @@ def due(forest: Forest, settings: TiMemSettings, now_ms: int | None) -> NDArray[
 def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) -> Finish:
     """Return what mixes into digests what memories are written from besides what is below them.
 
-    That is their history; the statements that the turns of a segment support; and of a profile all that was stated until its
-    window ended, as it holds states however old.
+    That is their history; the statements that the turns of a segment support; and of a profile every observation of a state
+    until its window ended, as it holds states however old.
     """
     said = said_of(tx, snapshot)
     runs = np.flatnonzero(forest.kind == TURNS)
@@ -265,17 +266,13 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
         places, starts = ranges(first, end), np.cumsum(end - first) - (end - first)
         own[runs] = np.add.reduceat(told[places], starts)
         lines[runs] = np.add.reduceat(said.turns[places], starts)
-    in_order = np.argsort(snapshot.facts.said_ms, kind="stable")
-    until = np.concatenate(
-        [np.zeros((1, 2), dtype=np.uint64), np.cumsum(said.facts[in_order], axis=0, dtype=np.uint64)]
-    )
+    known_ms, until = _states_until(snapshot, said)
 
     def of(rows: Ints, told_: Digests, out: Digests) -> Digests:
         level = int(forest.level[rows[0]])
         further = own[rows].copy()
         if level >= MONTH and level != ROOT:
-            count = np.searchsorted(snapshot.facts.said_ms[in_order], forest.kept.end[rows])
-            further += until[count]
+            further += until[np.searchsorted(known_ms, forest.kept.end[rows])]
         if LEVELS[level] not in settings.levels or not (many := settings.history_at(level)):
             return mixed(told_ ^ further)
         if settings.history_of == "memories":
@@ -306,6 +303,18 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
         return mixed(told_ ^ further)
 
     return of
+
+
+def _states_until(snapshot: Snapshot, said: Said) -> tuple[Ints, Digests]:
+    """Return when observations of states were so and had been told, in order, and the sums of what they say: of none, of one, ..."""
+    states = snapshot.states
+    row = np.array(snapshot.rows_of_facts([state.fact for state in states]), dtype=np.int64)
+    at_ms = np.array([state.at_ms for state in states], dtype=np.int64)
+    known_ms = np.maximum(at_ms, snapshot.facts.said_ms[row])
+    order = np.argsort(known_ms, kind="stable")
+    told = mixed(said.facts[row], at_ms[:, None])[order]
+    none = np.zeros((1, 2), dtype=np.uint64)
+    return known_ms[order], np.concatenate([none, np.cumsum(told, axis=0, dtype=np.uint64)])
 
 
 def requests_of(
@@ -352,15 +361,19 @@ def _said(
     turns = {row: snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist() for row in every}
     lines = turn_lines(tx, {turn for row in every for turn in turns[row]})
     statements = statements_of(tx, [turn for row in own for turn in turns[row]]) if by_rules and own else {}
-    said_ms = (
-        dict(zip(snapshot.turns.ids.tolist(), snapshot.turns.said_ms.tolist(), strict=True)) if own else {}
-    )
+    at_ms = {
+        turn: said_ms
+        for row in every
+        for turn, said_ms in zip(
+            turns[row], snapshot.turns.said_ms[forest.item[row] : forest.item_end[row]].tolist(), strict=True
+        )
+    }
 
     def dated(told: Mapping[int, Sequence[str]], of: Sequence[int]) -> tuple[str, ...]:
         whole = [(turn, text) for turn in of for text in told.get(turn, ())]
         if settings.dates == "kept":
             return tuple(dict.fromkeys(text for _, text in whole))
-        return tuple(dict.fromkeys(dated_text(text, from_ms(said_ms[turn]), zone) for turn, text in whole))
+        return tuple(dict.fromkeys(dated_text(text, from_ms(at_ms[turn]), zone) for turn, text in whole))
 
     return _Said(
         {row: dated(lines, turns[row]) for row in every},
@@ -397,8 +410,8 @@ def _work(
     prompt = PROMPTS[level]
     alone = settings.pass_through and len(forest.children[row]) == 1
     if prompt == "profile" and by_rules:
-        turns = snapshot.turns.ids[turn_rows(forest, row)].tolist()
-        lines = profile_lines(tx, to_ms(start), to_ms(end), participants, zone, turns=turns)
+        turns = turn_rows(forest, row)
+        lines = profile_lines(tx, snapshot, to_ms(start), to_ms(end), participants, zone, turns)
         statements, alone = profile_statements(lines), False
     most = int(settings.words[settings.levels.index(LEVELS[level])]) * (
         max(1, len(participants)) if prompt == "profile" else 1
