@@ -14,7 +14,7 @@ when it has been silent for `idle_min`, a window when it has ended.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import lru_cache
 from types import MappingProxyType
@@ -185,7 +185,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
     told = np.flatnonzero(
         np.isin(bare.level, [at for at, name in enumerate(LEVELS) if name in settings.levels])
     )
-    return growth.forest(told=told, kept=Calendar(begin, end, of_level))
+    return replace(bare, told=told, kept=Calendar(begin, end, of_level))
 
 
 @lru_cache(maxsize=4096)
@@ -252,20 +252,14 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
     That is their history; the statements that the turns of a segment support; and of a profile every observation of a state
     until its window ended, as it holds states however old.
     """
-    said = said_of(tx, snapshot)
+    said, pairs = said_of(tx, snapshot), snapshot.facts.pairs
+    pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
+    told, turns = _sums(said.facts[pairs[:, 0]]), _sums(said.turns)
+    own, lines = np.zeros((2, len(forest), 2), dtype=np.uint64)
     runs = np.flatnonzero(forest.kind == TURNS)
-    own, told = (
-        np.zeros((len(forest), 2), dtype=np.uint64),
-        np.zeros((len(snapshot.turns.ids), 2), dtype=np.uint64),
-    )
-    pairs = snapshot.facts.pairs
-    np.add.at(told, pairs[:, 1], said.facts[pairs[:, 0]])
-    lines = np.zeros((len(forest), 2), dtype=np.uint64)
-    if len(runs):
-        first, end = forest.item[runs], forest.item_end[runs]
-        places, starts = ranges(first, end), np.cumsum(end - first) - (end - first)
-        own[runs] = np.add.reduceat(told[places], starts)
-        lines[runs] = np.add.reduceat(said.turns[places], starts)
+    first, end = forest.item[runs], forest.item_end[runs]
+    at = np.searchsorted(pairs[:, 1], np.stack([first, end]))
+    own[runs], lines[runs] = told[at[1]] - told[at[0]], turns[end] - turns[first]
     known_ms, until = _states_until(snapshot, said)
 
     def of(rows: Ints, told_: Digests, out: Digests) -> Digests:
@@ -306,15 +300,18 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
 
 
 def _states_until(snapshot: Snapshot, said: Said) -> tuple[Ints, Digests]:
-    """Return when observations of states were so and had been told, in order, and the sums of what they say: of none, of one, ..."""
+    """Return when observations of states were so and had been told, in order, and `_sums` of what they say."""
     states = snapshot.states
     row = np.array(snapshot.rows_of_facts([state.fact for state in states]), dtype=np.int64)
     at_ms = np.array([state.at_ms for state in states], dtype=np.int64)
     known_ms = np.maximum(at_ms, snapshot.facts.said_ms[row])
     order = np.argsort(known_ms, kind="stable")
-    told = mixed(said.facts[row], at_ms[:, None])[order]
-    none = np.zeros((1, 2), dtype=np.uint64)
-    return known_ms[order], np.concatenate([none, np.cumsum(told, axis=0, dtype=np.uint64)])
+    return known_ms[order], _sums(mixed(said.facts[row], at_ms[:, None])[order])
+
+
+def _sums(of: Digests) -> Digests:
+    """Return the sums of the first digests: of none, of one, ..."""
+    return np.concatenate([np.zeros((1, 2), dtype=np.uint64), np.cumsum(of, axis=0, dtype=np.uint64)])
 
 
 def requests_of(
@@ -335,6 +332,11 @@ def requests_of(
         _work(tx, snapshot, forest, settings, row, inputs[row], texts, told, zone, by_rules=by_rules)
         for row in rows
     ]
+
+
+@lru_cache(maxsize=512)  # what was said last is read again with what comes next
+def _dated(text: str, said_ms: int, zone: tzinfo) -> str:
+    return dated_text(text, from_ms(said_ms), zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +375,7 @@ def _said(
         whole = [(turn, text) for turn in of for text in told.get(turn, ())]
         if settings.dates == "kept":
             return tuple(dict.fromkeys(text for _, text in whole))
-        return tuple(dict.fromkeys(dated_text(text, from_ms(at_ms[turn]), zone) for turn, text in whole))
+        return tuple(dict.fromkeys(_dated(text, at_ms[turn], zone) for turn, text in whole))
 
     return _Said(
         {row: dated(lines, turns[row]) for row in every},
