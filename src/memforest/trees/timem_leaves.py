@@ -344,25 +344,19 @@ async def _by_model(host: Host, request: Search, found: Sequence[RefineCandidate
 
     complexity: Literal[0, 1, 2] = GRADES[request.plan.complexity or "hybrid"]
     places = sorted(range(len(found)), key=lambda at: (found[at].level or 0, found[at].start_ms, at))
-    shown = [
-        Recalled((one.level or 0) + 1, _read(one), from_ms(one.start_ms), from_ms(one.end_ms))
-        for one in (found[at] for at in places)
-    ]
+    shown = []
+    for one in (found[at] for at in places):
+        text = one.text if one.level is not None else turn_text(one.speaker, one.quote)
+        shown.append(Recalled((one.level or 0) + 1, text, from_ms(one.start_ms), from_ms(one.end_ms)))
     try:
         zone = await host.look(memory_zone)
         with host.timed("gate"):
             told = await gate(host.steps, host.question, complexity, shown, zone=zone)
     except (*FALLS_BACK, ModelRefusedError) as exc:
-        everything = range(len(found))
         why = f"{cut(str(exc), 300)}: all that was recalled is kept"
-        return Refinement(trace=_trace("nobody", found, everything), warnings=(why,))
+        return Refinement(trace=_trace("nobody", found, range(len(found))), warnings=(why,))
     chosen = {places[at] for at in told if 0 <= at < len(places)}
     if not chosen:
         chosen = set(range(FEW if len(found) >= MANY else len(found)))
     kept = tuple(place for place in range(len(found)) if place in chosen)
     return Refinement(kept=kept, trace=_trace("model", found, kept))
-
-
-def _read(one: RefineCandidate) -> str:
-    """Return a candidate as a model reads it: speaker and quote, or the text of a memory."""
-    return one.text if one.level is not None else turn_text(one.speaker, one.quote)

@@ -12,10 +12,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memforest.errors import NotFoundError
 from memforest.ports import FoundLine, split_sections
@@ -94,17 +92,6 @@ _RULES = "local"
 """What the makers of texts begin with that no model wrote."""
 
 
-class _Month(NamedTuple):
-    """A month that has a text: its node, when its window begins and ends, and who took part."""
-
-    row: int
-    window: str
-    start_ms: int
-    end_ms: int
-    participants: Sequence[str]
-    text: str
-
-
 def found_profile(tx: Tx, snapshot: Snapshot, index: Index, request: ProfileRequest) -> FoundProfile:
     """Return the profile in force: of the last month that had ended, and all of which had been said, by the request's instants.
 
@@ -123,40 +110,71 @@ def found_profile(tx: Tx, snapshot: Snapshot, index: Index, request: ProfileRequ
     forest = forest_of(tx, snapshot, index)
     rows = forest.kept.of_level.get(level, np.zeros(0, dtype=np.int64))
     texts = ready_rows(tx, snapshot, index, rows.tolist())
-    month = _in_force(snapshot, forest, rows, texts, request, names)
-    warnings = _unwritten(forest, rows, texts, level, request, month)
+    told = [row for row in rows.tolist() if _may_be_told(forest, row, request)]
+    month = _in_force(snapshot, forest, [row for row in told if row in texts], names)
+    begin, end = forest.kept.begin, forest.kept.end
+    later = [
+        forest.window_of(row) or ""
+        for row in told
+        if row not in texts
+        and (month is None or begin[row] > begin[month])
+        and (request.as_of_ms is not None or end[row] <= request.now_ms)
+    ]
+    warnings: tuple[str, ...] = ()
+    if later:
+        listed = ", ".join(later[:6]) + (" …" if len(later) > 6 else "")
+        warnings = (f"{listed}: ended, and not written; advance() writes it",)
+    elif month is None:
+        what = f"no {LEVELS[level]} had ended by then, so there is no profile"
+        warnings = (f"{what}; advance(force=True) writes the one that goes on",)
     since, count = _said_since(snapshot, forest, month, request, names)
     if month is None:
-        return FoundProfile(since=since, said_since=count, warnings=tuple(warnings))
-    lines, unsupported, maker = _lines(tx, snapshot, index, forest, month)
-    wanted = [name for name in month.participants if names is None or name in names]
+        return FoundProfile(since=since, said_since=count, warnings=warnings)
+    lines, unsupported, maker = _lines(tx, snapshot, index, forest, month, texts[month])
+    wanted = [name for name in speakers(snapshot, forest, month) if names is None or name in names]
     shown = tuple(line for line in lines if line.participant in wanted)
     return FoundProfile(
-        month=month.window,
-        start_ms=month.start_ms,
-        end_ms=month.end_ms,
+        month=forest.window_of(month) or "",
+        start_ms=int(begin[month]),
+        end_ms=int(end[month]),
         participants=tuple(dict.fromkeys(line.participant for line in shown)) or tuple(wanted[:1]),
         lines=shown,
         unsupported=tuple(text for name, text in unsupported if names is None or name in wanted),
         maker=maker,
         since=since,
         said_since=count,
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
+
+
+def _may_be_told(forest: Forest, month: int, request: ProfileRequest) -> bool:
+    """Return whether a month had ended, and all of it had been said, by the request's instants."""
+    ended = request.as_of_ms is None or bool(forest.kept.end[month] <= request.as_of_ms)
+    return ended and (request.bound_ms is None or bool(forest.end_ms[month] - 1 <= request.bound_ms))
+
+
+def _in_force(
+    snapshot: Snapshot, forest: Forest, months: Sequence[int], names: Sequence[str] | None
+) -> int | None:
+    """Return the last month in which a participant took part; anybody without names."""
+    for month in reversed(months):
+        if names is None or not set(names).isdisjoint(speakers(snapshot, forest, month)):
+            return month
+    return None
 
 
 def _said_since(
     snapshot: Snapshot,
     forest: Forest,
-    month: _Month | None,
+    month: int | None,
     request: ProfileRequest,
     names: Sequence[str] | None,
 ) -> tuple[tuple[int, ...], int]:
     """Return the last turns that were said since a month's end, by anybody or under some names, in order, and how many there are."""
     turns, since = snapshot.turns, ~snapshot.turns.muted
     if month is not None:
-        sessions = turns.session[turn_rows(forest, month.row)]
-        since &= (turns.said_ms >= month.end_ms) & ~np.isin(turns.session, sessions)
+        sessions = turns.session[turn_rows(forest, month)]
+        since &= (turns.said_ms >= forest.kept.end[month]) & ~np.isin(turns.session, sessions)
     if request.bound_ms is not None:
         since &= turns.said_ms <= request.bound_ms
     if names is not None:
@@ -178,87 +196,39 @@ def _names(snapshot: Snapshot, given: str) -> list[str]:
     return found
 
 
-def _in_force(
-    snapshot: Snapshot,
-    forest: Forest,
-    rows: NDArray[np.int64],
-    texts: Mapping[int, str],
-    request: ProfileRequest,
-    names: Sequence[str] | None,
-) -> _Month | None:
-    """Return the last month that may be told by the request's instants, and in which its participant took part."""
-    for row in rows[::-1].tolist():
-        start_ms, end_ms = int(forest.kept.begin[row]), int(forest.kept.end[row])
-        if row not in texts or (request.as_of_ms is not None and end_ms > request.as_of_ms):
-            continue
-        if request.bound_ms is not None and forest.end_ms[row] - 1 > request.bound_ms:
-            continue
-        participants = speakers(snapshot, forest, row)
-        if names is None or not set(names).isdisjoint(participants):
-            return _Month(row, forest.window_of(row) or "", start_ms, end_ms, participants, texts[row])
-    return None
-
-
-def _unwritten(
-    forest: Forest,
-    rows: NDArray[np.int64],
-    texts: Mapping[int, str],
-    level: int,
-    request: ProfileRequest,
-    month: _Month | None,
-) -> list[str]:
-    """Return which later months have ended and are not written, or why there is no profile at all."""
-    by_ms = request.now_ms if request.as_of_ms is None else request.as_of_ms
-    later = [
-        forest.window_of(row) or ""
-        for row in rows.tolist()
-        if row not in texts
-        and (month is None or forest.kept.begin[row] > month.start_ms)
-        and forest.kept.end[row] <= by_ms
-        and (request.bound_ms is None or forest.end_ms[row] - 1 <= request.bound_ms)
-    ]
-    if later:
-        listed = ", ".join(later[:6]) + (" …" if len(later) > 6 else "")
-        return [f"{listed}: ended, and not written; advance() writes it"]
-    if month is None:
-        what = LEVELS[level]
-        return [
-            f"no {what} had ended by then, so there is no profile; advance(force=True) writes the one that goes on"
-        ]
-    return []
-
-
 def _lines(
-    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, month: _Month
+    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, month: int, text: str
 ) -> tuple[list[FoundLine], list[tuple[str, str]], str]:
     """Return the lines of a month, the lines without a source as (participant, text), and the maker."""
-    (key,) = as_keys(digests_of(tx, snapshot, index)[[month.row]])
-    maker = artifacts.found(tx, [key])[key].maker
-    passed_on = index.settings.pass_through and len(forest.children[month.row]) == 1
-    if maker.startswith(_RULES) or passed_on or not any(name for name, _ in split_sections(month.text)):
-        turns, zone = turn_rows(forest, month.row), memory_zone(tx)
-        lines = profile_lines(tx, snapshot, month.start_ms, month.end_ms, month.participants, zone, turns)
+    (key,) = as_keys(digests_of(tx, snapshot, index)[[month]])
+    maker, who = artifacts.found(tx, [key])[key].maker, speakers(snapshot, forest, month)
+    by_rules = maker.startswith(_RULES)
+    passed_on = index.settings.pass_through and len(forest.children[month]) == 1
+    if by_rules or passed_on or not any(name for name, _ in split_sections(text)):
+        start_ms, end_ms = int(forest.kept.begin[month]), int(forest.kept.end[month])
+        turns, zone = turn_rows(forest, month), memory_zone(tx)
+        lines = profile_lines(tx, snapshot, start_ms, end_ms, who, zone, turns)
         bare = [(one.participant, one.text) for one in lines if not one.turns]
-        return [one for one in lines if one.turns], bare, maker if maker.startswith(_RULES) else COMPOSED
-    return (*_written(tx, snapshot, forest, month), maker)
+        return [one for one in lines if one.turns], bare, maker if by_rules else COMPOSED
+    return (*_written(tx, snapshot, forest, month, who, text), maker)
 
 
 def _written(
-    tx: Tx, snapshot: Snapshot, forest: Forest, month: _Month
+    tx: Tx, snapshot: Snapshot, forest: Forest, month: int, who: Sequence[str], text: str
 ) -> tuple[list[FoundLine], list[tuple[str, str]]]:
     """Return the lines that a model wrote with the turns that support them, and the unsupported ones."""
     below: dict[int, list[int]] = {}
-    for row in leaves_beneath(forest, month.row).tolist():
+    for row in leaves_beneath(forest, month).tolist():
         places = slice(int(forest.item[row]), int(forest.item_end[row]))
         below[row] = snapshot.turns.ids[places][~snapshot.turns.muted[places]].tolist()
     said = turn_texts(tx, [turn for own in below.values() for turn in own])
     spoken = {node: [(said[turn].speaker, said[turn].text) for turn in own] for node, own in below.items()}
     supports = Supports(spoken)
     people: dict[int | str, list[str]] = {}
-    for name in month.participants:
+    for name in who:
         people.setdefault(person(snapshot, name), []).append(name)
     lines, bare = list[FoundLine](), list[tuple[str, str]]()
-    for heading, texts in split_sections(month.text):
+    for heading, texts in split_sections(text):
         names = people.get(person(snapshot, heading), [])
         for line in texts:
             nodes = supports.of(line, names) if names else []
