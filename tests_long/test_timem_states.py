@@ -203,3 +203,24 @@ def test_states_told_of_a_time_that_was_over_are_not_in_force() -> None:
         return [one.text for one in found if one.kind == "state"]
 
     with_memory([(10, "residence|Rome||is|2"), (25, "residence|Rome||is|")], look)
+
+
+def test_what_is_told_again_is_in_force_in_the_months_behind(folder: Path) -> None:
+    """A value comes back by a statement that was there already: months that were written before are told anew."""
+    told = [(2, "residence|Rome||is|"), (10, "residence|Oslo||is|"), (70, "office|Bergen||is|")]
+
+    def tell(forest: MemForest, name: str, day: int, text: str) -> None:
+        said = (BEGIN + timedelta(days=day, hours=12)).isoformat()
+        forest.ingest_session("u", name, [{"speaker": "Ana", "content": text, "timestamp": said}])
+
+    def march(forest: MemForest) -> str:
+        [root] = forest.user("u").tree(index="timem", depth=3)
+        return root.children[0].children[-1].summary
+
+    own = {"index_settings": {"timem": {"history": [0] * 6}}}
+    with MemForest(folder, fast_config(extractor=Observed(), indexes=("timem",), **own)) as forest:
+        for at, (day, text) in enumerate(told):
+            tell(forest, f"s{at}", day, text)
+        assert "residence: Oslo" in march(forest)
+        tell(forest, "late", 20, "residence|Rome||is|")
+        assert "residence: Rome" in march(forest)
