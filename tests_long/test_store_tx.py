@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -33,12 +32,6 @@ DIALECT = {
     "disposal", "engine", "erase_counts",    "environment", "faults", "files", "gaps", "import_rows", "indexes", "publish", "recrypt", "residue", "schema",
 }  # fmt: skip
 """The files of the store that may be SQLite's: `docs/storage.md` says what is in each."""
-
-OF_SQLITE = re.compile(
-    r"json_\w+\(|printf\(|\bchar\(|\binsert or\b|\breplace into\b|sqlite_|\bpragma|\bfts5|(?<!without )\browid\b|group_concat|\bglob\b",
-    re.IGNORECASE,
-)
-"""Words of statements that other engines do not have."""
 
 
 @pytest.fixture
