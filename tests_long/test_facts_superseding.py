@@ -26,11 +26,9 @@ from memforest.search.snapshot import OPEN, load_snapshot
 from memforest.search.timeline import (
     StateFact,
     observations,
-    segments_since,
     superseded_by,
     superseded_facts,
     time_order,
-    timeline,
     timelines,
     valid_until,
 )
@@ -93,33 +91,6 @@ def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
     past = Listed([*seen, StateFact(20_000, "", 20_000, "Rome")])
     assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
     assert past.read == 16
-
-
-@given(OBSERVATIONS, st.sampled_from([1, 3, 16]), st.integers(0, 41))
-def test_the_last_segments_are_those_of_the_whole_timeline(
-    seen: list[StateFact], window: int, since: int
-) -> None:
-    """Random observations, read from their end: the segments are the timeline's last ones, back to the time asked for."""
-    end = StateFact(50, "", 0, "")
-    past = Listed([*seen, end])
-    whole = timeline(seen)
-    with patch.object(superseding, "WINDOW", window):
-        found = segments_since(end, past, since)
-    assert found == whole[len(whole) - len(found) :]
-    held = [one for one in whole if one.holds_at(since)]
-    assert found[-1:] == whole[-1:]
-    assert held[-1:] == [] or held[-1] in found
-
-
-def test_the_last_segment_of_many_is_read_from_the_end() -> None:
-    """Ten thousand moves: the last 16 observations are read for the last segment."""
-    random = Random(7)
-    seen = [StateFact(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
-    end = StateFact(20_000, "", 20_000, "Rome")
-    past = Listed([*seen, end])
-    found = segments_since(end, past, 10_000)
-    assert past.read == 16
-    assert found == timeline(seen)[-len(found) :]
 
 
 def of_all(tx: Tx, new: Sequence[int]) -> set[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -33,16 +32,6 @@ DIALECT = {
     "disposal", "engine", "erase_counts",    "environment", "faults", "files", "gaps", "import_rows", "indexes", "publish", "recrypt", "residue", "schema",
 }  # fmt: skip
 """The files of the store that may be SQLite's: `docs/storage.md` says what is in each."""
-
-OF_SQLITE = re.compile(
-    r"json_\w+\(|printf\(|\bchar\(|\binsert or\b|\breplace into\b|sqlite_|\bpragma|\bfts5|(?<!without )\browid\b|group_concat|\bglob\b",
-    re.IGNORECASE,
-)
-"""Words of statements that other engines do not have."""
-
-WRITES = re.compile(
-    r"\b(?:INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|DROP TABLE|\bON)\s+(\w+)(?=\s*(?:\(|SET|WHERE|VALUES|$))"
-)
 
 
 @pytest.fixture
@@ -109,26 +98,8 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
         yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
 
 
-OF_INDEXES = {"trees/timem_compose.py", "trees/timem_profiles.py"}
-"""Modules of an index that read what was said in ways of its own."""
 SERVERS = {"server/keys.py", "server/job_rows.py"}
 """What speaks to the files of a server's own, of keys and of jobs, which are SQLite and no memories."""
-
-
-def of_store(path: Path) -> bool:
-    """Return whether a module may have SQL: the store, and what an index reads in ways of its own."""
-    return path.parts[0] == "store" or path.as_posix() in OF_INDEXES
-
-
-def statements(module: ast.Module) -> Iterator[str]:
-    """Yield the texts of a module that are no docstrings; what is put into them stands as `{}`."""
-    told = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(module):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told | parts:
-            yield node.value
 
 
 def runs_sql(node: ast.AST) -> bool:
@@ -145,18 +116,9 @@ def runs_sql(node: ast.AST) -> bool:
 
 
 def test_sql_is_run_in_the_store_alone() -> None:
-    """Only `store` runs statements, and an index that reads in ways of its own."""
+    """Only `store` runs statements, and a server on files of its own."""
     running = {path.as_posix() for path, module in sources() if any(map(runs_sql, ast.walk(module)))}
-    assert {path for path in running if not of_store(Path(path))} == SERVERS
-    assert {"store/facts.py", *OF_INDEXES} <= running
+    assert {path for path in running if not path.startswith("store/")} == SERVERS
+    assert "store/facts.py" in running
     for text in ("tx.insert(SQL)", "a.b.insert('INSERT')", "tx.executemany(f'{x}', y)"):
         assert any(map(runs_sql, ast.walk(ast.parse(text))))
-
-
-def test_an_index_writes_its_own_tables() -> None:
-    """What an index keeps is in tables that have its name; what was said it only reads."""
-    for path, module in sources():
-        if path.as_posix() in OF_INDEXES:
-            index = path.stem.split("_")[0]
-            written = {name for text in statements(module) for name in WRITES.findall(text)}
-            assert {name for name in written if not name.startswith(f"ix_{index}_")} == set()

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from datetime import datetime, timezone, tzinfo
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,16 +24,12 @@ from memforest import MemForest
 from memforest.ports import MOST_SOURCES, FoundLine, split_sections
 from memforest.reading.periods import window_with_key
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
+from memforest.search.snapshot import load_snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
+from memforest.store.evidence import statements_of
 from memforest.times import to_ms
-from memforest.trees import timem_compose
-from memforest.trees.timem_compose import (
-    MOST,
-    profile_lines,
-    profile_statements,
-    statements_of,
-)
+from memforest.trees.timem_compose import MOST, profile_lines, profile_statements
 
 UTC = timezone.utc
 MAY = "2024-05"
@@ -56,11 +52,18 @@ def memory(folder: Path, *told: Told, **options: Any) -> Iterator[tuple[MemFores
 
 
 def lines(
-    tx: Tx, month: str = MAY, who: Sequence[str] = ("Ana", "Bruno"), zone: tzinfo = UTC, **options: Any
+    tx: Tx,
+    month: str = MAY,
+    who: Sequence[str] = ("Ana", "Bruno"),
+    zone: tzinfo = UTC,
+    rows: Sequence[int] | None = None,
 ) -> list[FoundLine]:
-    """Return the lines of a month."""
-    window = window_with_key(month, "month", zone)
-    return profile_lines(tx, to_ms(window.start), to_ms(window.end), who, zone, **options)
+    """Return the lines of a month, of the turns with these rows in the snapshot, or of those said in it."""
+    window, snapshot = window_with_key(month, "month", zone), load_snapshot(tx)
+    start_ms, end_ms = to_ms(window.start), to_ms(window.end)
+    said = snapshot.turns.said_ms
+    turns = np.flatnonzero((said >= start_ms) & (said < end_ms)) if rows is None else np.array(rows, np.int64)
+    return profile_lines(tx, snapshot, start_ms, end_ms, who, zone, turns)
 
 
 def texts(found: Sequence[FoundLine], kind: str = "", who: str = "Ana") -> list[str]:
@@ -177,29 +180,6 @@ def test_days_are_those_of_the_zone(tmp_path: Path) -> None:
         assert texts(lines(tx, "2024-04"), "change") == ["residence: Lisbon (told 2024-04-30)"]
 
 
-def test_a_state_is_read_from_the_end_of_its_timeline(tmp_path: Path) -> None:
-    """Hundreds of moves, and a month reads the last ones: it asks for a handful of observations, and the line is right."""
-    cities = ("Rome", "Oslo", "Vigo")
-    turns = [
-        {
-            "speaker": "Ana",
-            "content": f"Ana residence {cities[at % 3]} is",
-            "timestamp": f"2021-03-03T10:{at // 60:02}:{at % 60:02}Z",
-        }
-        for at in range(300)
-    ]
-    with MemForest(tmp_path, fast_config(extractor=Given())) as forest:
-        forest.ingest_session("u", "s", turns, refresh=False)
-        db = Database(file_of(tmp_path))
-        with (
-            db.read() as tx,
-            patch.object(timem_compose, "observed_before", wraps=timem_compose.observed_before) as read,
-        ):
-            assert texts(lines(tx), "state") == ["residence: Vigo (known since 2021-03-03)"]
-        assert [call.args[-1] for call in read.call_args_list] == [16]
-        db.close()
-
-
 def test_events_are_what_somebody_told_of_their_own_past(tmp_path: Path) -> None:
     """Dated and over; no plan, nothing undated, nobody else's, and what a rule read is quoted as it was said."""
     told = (
@@ -254,29 +234,6 @@ def test_what_recurs_is_counted(tmp_path: Path) -> None:
     assert named.participant == "Ana"
     assert named.text.endswith("Carla Díaz (2 statements)")
     assert len(named.facts) == len(named.turns) == 2
-    topics = texts(found, "topic")
-    assert topics == [] or all("lamp" in topic for topic in topics)
-
-
-def test_a_topic_recurs_in_several_sessions_and_more_with_one_participant(tmp_path: Path) -> None:
-    """Three statements in two sessions; not what both talk of alike, and not what one session is full of."""
-    told = [
-        *((f"2024-05-0{at}T10:00:00Z", "Ana", f"I water the orchids {at} times.") for at in (2, 3, 4)),
-        *((f"2024-05-0{at}T11:00:00Z", "Ana", f"I mop the gutters {at} times.") for at in (2, 3, 4)),
-        *((f"2024-05-0{at}T12:00:00Z", "Bruno", f"I wash the gutters {at} times.") for at in (2, 3, 4)),
-    ]
-    with memory(tmp_path / "a", *told) as (_, tx):
-        found = lines(tx)
-    topics = texts(found, "topic")
-    assert "topic: orchids (3 statements)" in topics
-    assert not any("gutters" in topic for topic in topics)
-    once = [{"speaker": "Ana", "content": text, "timestamp": when} for when, _, text in told[:3]]
-    with MemForest(tmp_path / "b", fast_config()) as forest:
-        forest.ingest_session("u", "one", once, refresh=False)
-        db = Database(file_of(tmp_path / "b"))
-        with db.read() as tx:
-            assert texts(lines(tx), "topic") == []
-        db.close()
 
 
 def test_a_bare_answer_is_no_event(tmp_path: Path) -> None:
@@ -347,10 +304,9 @@ def test_the_turns_of_a_window_may_be_given(tmp_path: Path) -> None:
         forest.ingest_session("u", "night", night, refresh=False)
         db = Database(file_of(tmp_path))
         with db.read() as tx:
-            rows = [row for (row,) in tx.execute("SELECT id FROM turn ORDER BY id")]
             assert len(texts(lines(tx), "event")) == 1
-            assert len(texts(lines(tx, turns=rows), "event")) == 2
-            assert lines(tx, "2024-06", turns=[]) == []
+            assert len(texts(lines(tx, rows=[0, 1]), "event")) == 2
+            assert lines(tx, "2024-06", rows=[]) == []
         db.close()
 
 
@@ -389,7 +345,7 @@ def _check(tx: Tx) -> None:
             assert len(one.facts) <= MOST_SOURCES
             assert all(said[turn][2] < end for turn in one.turns)
             assert all(any((fact, turn) in supports for turn in one.turns) for fact in one.facts)
-            if one.kind in ("event", "entity", "topic", "said"):
+            if one.kind in ("event", "entity", "said"):
                 assert all(said[turn][2] >= start for turn in one.turns)
                 assert one.participant in {said[turn][0] for turn in one.turns}  # and who asked them
             if one.kind in ("event", "said"):

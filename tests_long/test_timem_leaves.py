@@ -31,7 +31,7 @@ from memforest.store.derived import words_of
 from memforest.text import lexical_tokens
 from memforest.trees import attached
 from memforest.trees.index import Index
-from memforest.trees.timem_leaves import CHANNEL, best_units, hear, own_scores, units_of
+from memforest.trees.timem_leaves import CHANNEL, best_leaves, hear, leaf_of_turn, own_scores
 
 Probe = Callable[[Tx, Snapshot, Search, Index], None]
 
@@ -67,18 +67,17 @@ def look(
     forest.query("u", question, **how)
 
 
-def test_every_turn_is_in_one_unit(forest: MemForest) -> None:
-    """That of its leaf."""
+def test_every_turn_is_in_one_leaf(forest: MemForest) -> None:
+    """Leaves are the first rows, in the order of their turns."""
 
     def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         trees = forest_of(tx, snapshot, index)
-        units = units_of(trees)
-        everything = units.turns_of(np.arange(len(units.counts)))
-        assert sorted(everything.tolist()) == list(range(len(snapshot.turns.ids)))
-        for turn in range(len(snapshot.turns.ids)):
-            leaf = int(units.leaves[units.of_turn[turn]])
+        of_turn = leaf_of_turn(trees)
+        assert len(of_turn) == len(snapshot.turns.ids)
+        assert set(of_turn.tolist()) == set(range(np.count_nonzero(trees.kind != INNER)))
+        for turn, leaf in enumerate(of_turn.tolist()):
             assert trees.item[leaf] <= turn < trees.item_end[leaf]
-        seen.append(len(units.counts))
+        seen.append(len(of_turn))
 
     seen: list[int] = []
     look(forest, probe)
@@ -101,11 +100,11 @@ def test_leaves_are_as_good_as_their_best_turn_and_their_session_speaks_for_them
             request, ranking=replace(request.ranking, session_tree=0.0, session_tree_of_lists=0.0)
         )
         assert hear(tx, snapshot, index, silent, Recall(), keep).turn == pytest.approx(plain.total)
-        for unit in range(len(heard.unit)):
-            turns = heard.units.turns_of(np.array([unit]))
-            assert heard.unit[unit] == pytest.approx(max(heard.turn[turn] for turn in turns))
-        first = best_units(heard, snapshot, 3)
-        assert heard.unit[first].tolist() == sorted(heard.unit.tolist(), reverse=True)[:3]
+        trees = forest_of(tx, snapshot, index)
+        for leaf, best in enumerate(heard.leaf):
+            assert best == pytest.approx(heard.turn[leaf_of_turn(trees) == leaf].max())
+        first = best_leaves(heard, snapshot, trees, 3)
+        assert heard.leaf[first].tolist() == sorted(heard.leaf.tolist(), reverse=True)[:3]
         seen.append(True)
 
     seen: list[bool] = []
@@ -119,12 +118,14 @@ def test_what_the_filters_leave_out_is_no_reason_for_a_leaf(forest: MemForest) -
     def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
         keep = np.zeros(len(snapshot.turns.ids), dtype=np.bool_)
         keep[[0, 3]] = True
+        trees = forest_of(tx, snapshot, index)
+        here = leaf_of_turn(trees)[[0, 3]]
         for recall in (Recall(), Recall(leaves="paper")):
             heard = hear(tx, snapshot, index, request, recall, keep)
-            found = best_units(heard, snapshot, 99)
-            assert sorted(heard.units.of_turn[[0, 3]].tolist()) == sorted(found.tolist())
+            found = best_leaves(heard, snapshot, trees, 99)
+            assert sorted(here.tolist()) == sorted(found.tolist())
         fused = hear(tx, snapshot, index, request, Recall(), keep)
-        assert fused.unit[fused.units.of_turn[3]] == pytest.approx(fused.turn[3])
+        assert fused.leaf[here[1]] == pytest.approx(fused.turn[3])
         seen.append(True)
 
     seen: list[bool] = []
@@ -136,12 +137,10 @@ def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> No
     """BM25 by its formula over the merged documents; runs of one turn score as turns do."""
 
     def probe(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> None:
-        units = units_of(forest_of(tx, snapshot, index))
-        count, k1, b = len(units.counts), 1.5, 0.75
-        got = bm25_of_runs(tx, snapshot, request.tokens, units.of_turn, count, k1=k1, b=b)
-        lengths = [
-            float(snapshot.turns.length[units.turns_of(np.array([one]))].sum()) for one in range(count)
-        ]
+        leaf = leaf_of_turn(forest_of(tx, snapshot, index))
+        count, k1, b = int(leaf.max()) + 1, 1.5, 0.75
+        got = bm25_of_runs(tx, snapshot, request.tokens, leaf, count, k1=k1, b=b)
+        lengths = [float(snapshot.turns.length[leaf == one].sum()) for one in range(count)]
         mean = sum(lengths) / count
         wanted = np.zeros(count)
         for token in sorted(set(request.tokens)):
@@ -149,7 +148,7 @@ def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> No
             held = Counter[int]()
             for turn in np.flatnonzero(single):
                 row = int(snapshot.turns.ids[turn])
-                held[int(units.of_turn[turn])] += words_of(tx, "turn", [row])[row].split().count(token)
+                held[int(leaf[turn])] += words_of(tx, "turn", [row])[row].split().count(token)
             idf = math.log(1 + (count - len(held) + 0.5) / (len(held) + 0.5))
             for unit, times in held.items():
                 norm = k1 * (1 - b + b * lengths[unit] / mean)
@@ -176,18 +175,18 @@ def test_the_paper_s_leaves_are_two_channels_each_by_its_maximum(forest: MemFore
         assert request.vector is not None
         keep = allowed(snapshot, request).turns
         heard = hear(tx, snapshot, index, request, Recall(leaves="paper", weight=weight), keep)
-        units = heard.units
-        dense = np.zeros(len(units.counts))
-        for unit in range(len(dense)):
-            mean = snapshot.turns.vectors[units.turns_of(np.array([unit]))].mean(axis=0)
-            dense[unit] = max(0.0, float(mean @ request.vector) / float(np.linalg.norm(mean)))
+        leaf = leaf_of_turn(forest_of(tx, snapshot, index))
+        dense = np.zeros(len(heard.leaf))
+        for one in range(len(dense)):
+            mean = snapshot.turns.vectors[np.flatnonzero(leaf == one)].mean(axis=0)
+            dense[one] = max(0.0, float(mean @ request.vector) / float(np.linalg.norm(mean)))
         tokens = [token for word in request.plan.keywords for token in lexical_tokens(word)]
-        words = bm25_of_runs(tx, snapshot, tokens, units.of_turn, len(dense), k1=1.5, b=0.75)
+        words = bm25_of_runs(tx, snapshot, tokens, leaf, len(dense), k1=1.5, b=0.75)
         assert len(dense) < CHANNEL
         wanted = weight * dense / dense.max() + (1 - weight) * words / words.max()
-        assert heard.unit == pytest.approx(wanted, abs=1e-3)  # stored vectors are rounded
+        assert heard.leaf == pytest.approx(wanted, abs=1e-3)  # stored vectors are rounded
         assert sum(heard.parts.values()) == pytest.approx(heard.turn)
-        assert heard.turn == pytest.approx(heard.unit[units.of_turn])
+        assert heard.turn == pytest.approx(heard.leaf[leaf])
         seen.append(True)
 
     seen: list[bool] = []
@@ -207,13 +206,11 @@ def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: py
         bare = replace(request, plan=replace(request.plan, keywords=()))
         heard = hear(tx, snapshot, index, bare, Recall(leaves="paper", weight=1.0), keep)
         own = trees.cosines_at(trees.forest.summarised, request.vector)
-        texts = heard.unit[
-            np.searchsorted(heard.units.leaves[heard.units.leaves >= 0], trees.forest.summarised)
-        ]
+        texts = heard.leaf[trees.forest.summarised]
         assert len(set(np.round(own, 6))) == 1
         assert texts == pytest.approx(np.full(len(texts), own[0] / heard.most[0]), abs=1e-6)
         alone = hear(tx, snapshot, index, bare, Recall(leaves="paper", weight=0.0), keep)
-        assert alone.unit.any()
+        assert alone.leaf.any()
         seen.append(len(texts))
 
     seen: list[int] = []
@@ -246,8 +243,7 @@ def test_a_memory_is_as_relevant_as_what_is_below_it_or_as_what_it_says(forest: 
             heard = hear(tx, snapshot, index, request, recall, keep)
             below, parts = own_scores(tx, snapshot, index, request, recall, heard, texts=False)
             leaf = np.zeros(len(nodes))
-            placed = heard.units.leaves >= 0
-            leaf[heard.units.leaves[placed]] = np.maximum(heard.unit[placed], 0.0)
+            leaf[: len(heard.leaf)] = np.maximum(heard.leaf, 0.0)
             for node in nodes.inner.tolist():
                 under = [row for row in np.flatnonzero(nodes.kind != INNER) if node in nodes.path(int(row))]
                 assert below[node] == pytest.approx(leaf[under].mean())

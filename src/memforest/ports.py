@@ -322,7 +322,7 @@ async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArr
     return found
 
 
-LineKind = Literal["state", "change", "event", "said", "entity", "topic", "relation", "fact", "written"]
+LineKind = Literal["state", "change", "event", "said", "entity", "relation", "fact", "written"]
 """What a line is; ``"written"`` is one that a chat model wrote. A ``"relation"`` or a ``"fact"`` is in the profile of an entity."""
 StatedSpan = tuple[int, int | None, Precision]
 """The time that a fact states, [start, end) in UTC ms, and how exactly; no end where it is open."""

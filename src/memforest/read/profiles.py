@@ -48,8 +48,8 @@ class DatedQuote(Result):
 class ProfileLine(Result):
     """One line of a participant's profile.
 
-    `kind`: a ``"state"`` in force, a ``"change"`` of the month, an ``"event"`` of their past, what recurs (``"entity"``,
-    ``"topic"``), what they ``"said"``, where no statement is known of them, or a line that a chat model has ``"written"``. The
+    `kind`: a ``"state"`` in force, a ``"change"`` of the month, an ``"event"`` of their past, whom or what they name often
+    (``"entity"``), what they ``"said"``, where no statement is known of them, or a line that a chat model has ``"written"``. The
     graph tells besides of a ``"relation"`` with somebody or something, and of each ``"fact"`` that was said last.
     `sources` are the turns that it rests on, of more than 32 the first and the last 16, and `quotes` some of them: the first
     and the last ones. `fact_ids` are the statements that a line was composed of; a written one has none.

@@ -276,6 +276,10 @@ class _Grown:
     missing: Ints | None = None
     missing_by: int = -1
     """Of the artifacts that `missing` has no part in."""
+    stored: Digests = field(default_factory=lambda: numbers_of(()))
+    """Of the artifacts that there were when they were last looked up."""
+    last: int = 0
+    """Number of the last one of these."""
     old: Forest | None = None
     was: EmbeddedForest | None = None
 
@@ -359,12 +363,21 @@ def missing_of(tx: Tx, snapshot: Snapshot, index: Grower) -> Ints:
     def make(kept: _Grown) -> Ints:
         state = artifacts.state(tx)
         if kept.missing is None or kept.missing_by != state:
-            stored = artifacts.known(tx)
-            lacks = [key not in stored for key in as_keys(digests[forest.told])]
-            kept.missing, kept.missing_by = forest.told[np.array(lacks, dtype=np.bool_)], state
+            kept.missing = forest.told[_places(_stored(tx, kept), digests[forest.told]) < 0]
+            kept.missing_by = state
         return kept.missing
 
     return _made(tx, snapshot, index, make)
+
+
+def _stored(tx: Tx, kept: _Grown) -> Digests:
+    """Return the digests of all artifacts; where none was deleted only those are read that are new."""
+    new = artifacts.written_since(tx, kept.last)
+    if len(kept.stored) + len(new) != artifacts.count(tx):
+        kept.stored, new = kept.stored[:0], artifacts.written_since(tx, 0)
+    kept.stored = np.concatenate([kept.stored, numbers_of(new)])
+    kept.last = artifacts.last(tx)
+    return kept.stored
 
 
 def embedded_forest(tx: Tx, snapshot: Snapshot, index: Grower) -> EmbeddedForest:
@@ -488,7 +501,14 @@ def carry_forests(old: Snapshot, new: Snapshot) -> None:
     ).items():  # a copy: another thread may add to it
         same = old.turns is new.turns and old.facts is new.facts and old.mentions is new.mentions
         carried.of[index] = (
-            replace(kept) if same else _Grown(old=kept.forest or kept.old, was=kept.embedded or kept.was)
+            replace(kept)
+            if same
+            else _Grown(
+                old=kept.forest or kept.old,
+                was=kept.embedded or kept.was,
+                stored=kept.stored,
+                last=kept.last,
+            )
         )
     _forests[new] = carried
 

@@ -8,7 +8,7 @@ by level; the children of a node stand in the order of their first leaves. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -209,7 +209,7 @@ def as_keys(digests: Digests) -> list[bytes]:
     return [whole[at : at + 16] for at in range(0, len(whole), 16)]
 
 
-def numbers_of(keys: Sequence[bytes]) -> Digests:
+def numbers_of(keys: Collection[bytes]) -> Digests:
     """Return digests that the store has as numbers, shape (n, 2)."""
     return np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import count
 from operator import attrgetter
 from typing import Literal, Protocol, cast
@@ -184,51 +184,20 @@ def superseded_by(seen: StateFact, past: Past) -> set[int]:
     most = WINDOW
     while True:
         window = past.before(seen, most)
+        whole = len(window) < most
+        held = None if whole else partial(_held, past=past)
         try:
-            segments, held = _segments(window, past, whole=len(window) < most)
+            if not whole:
+                first = _certain(window, past.values)
+                # Whether what it left has a segment of its own depends on what was before.
+                window = [replace(window[first], previous=None), *window[first + 1 :]]
+            segments: list[Segment] = []
+            for one in window:
+                observe(segments, one, held)
             before = observe(segments, seen, held)
             return set() if before is None else {*before.facts} - {seen.fact}
         except _Unsure:
             most *= 8
-
-
-def segments_since(seen: StateFact, past: Past, since_ms: int) -> list[Segment]:
-    """Return the last segments of the observations before one: at least the one at `since_ms`, if there is one, and those after it.
-
-    They are as `memforest.search.timeline.timeline` of all these observations has them.
-
-    Args:
-        seen: where reading ends; it need not be stored.
-        past: of its attribute.
-        since_ms: UTC ms.
-    """
-    most = WINDOW
-    while True:
-        window = past.before(seen, most)
-        try:
-            return _segments(window, past, whole=len(window) < most, since_ms=since_ms)[0]
-        except _Unsure:
-            most *= 8
-
-
-def _segments(
-    window: Sequence[StateFact], past: Past, *, whole: bool, since_ms: int | None = None
-) -> tuple[list[Segment], Callable[[StateFact], bool]]:
-    """Return the segments of a window's observations, and what says whether a value held before these."""
-    segments: list[Segment] = []
-    if not whole:
-        first = _certain(window, past.values)
-        if since_ms is not None and window[first].at_ms > since_ms:
-            raise _Unsure
-        # Whether what it left has a segment of its own depends on what was before.
-        window = [replace(window[first], previous=None), *window[first + 1 :]]
-
-    def held(ended: StateFact) -> bool:
-        return not whole and _held(ended, past)
-
-    for one in window:
-        observe(segments, one, held)
-    return segments, held
 
 
 def _certain(window: Sequence[StateFact], values: Collection[str]) -> int:

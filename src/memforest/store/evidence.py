@@ -145,26 +145,26 @@ def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
     """
     if not said:
         return {}
-    damaged, shown = damaged_turns(tx, said.keys()), _shown_of_muted(tx, said.keys())
+    damaged = damaged_turns(tx, said.keys())
+    shown = statements_of(tx, set(muted_turns(tx)).intersection(said))
     return {
         turn: [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
         for turn, line in said.items()
     }
 
 
-def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return muted turn -> texts of the shown facts that it supports, in order."""
-    muted = set(muted_turns(tx)).intersection(turns)
+def statements_of(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
+    """Return turn -> texts of the facts that it supports and that are not hidden, in the order said; each turn has an entry."""
     rows = tx.execute(
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
            JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
            ORDER BY x.turn, coalesce(o.tie, f.tie), o.id""",
-        (tx.ids(muted),),
+        (tx.ids(turns),),
     )
-    shown: dict[int, dict[str, None]] = {turn: {} for turn in muted}
+    found: dict[int, dict[str, None]] = {turn: {} for turn in turns}
     for turn, text in rows:
-        shown[turn][text] = None
-    return {turn: list(texts) for turn, texts in shown.items()}
+        found[turn][text] = None
+    return {turn: list(texts) for turn, texts in found.items()}
 
 
 _FACT_TEXTS = f"""

@@ -230,7 +230,7 @@ class IndexPlan:
     snapshot: Snapshot
     forest: Forest
     keys: dict[int, bytes] = field(default_factory=dict)
-    """Of the nodes that are missing."""
+    """Of the nodes that are missing and not made yet."""
     texts: dict[int, str] = field(default_factory=dict)
     """Of nodes and leaves that missing ones are made of."""
     waits: dict[int, set[int]] = field(default_factory=dict)
@@ -286,6 +286,8 @@ class Refresher:
                 if not await self._make_texts(plans, vectors, tried, done):
                     plans = await to_thread(self._plan, choose, tried, done)
                     break
+                if not any(plan.keys for plan in plans) and await to_thread(self._is_current, plans):
+                    break  # all is made, and nothing else was written meanwhile
             with timed(done, "embed_ms"):
                 if self.embed is not None:
                     lacking = await to_thread(self._without_vector)
@@ -313,6 +315,11 @@ class Refresher:
                     except IndexStateError as exc:
                         done.failures += [] if str(exc) in done.failures else [str(exc)]
         return plans
+
+    def _is_current(self, plans: Sequence[IndexPlan]) -> bool:
+        """Return whether the memory is as it was when plans were made."""
+        with self.db.read() as tx:
+            return all(plan.snapshot.generation == meta.generation(tx) for plan in plans)
 
     def _lacking(
         self,
@@ -445,6 +452,7 @@ class Refresher:
             vectors.begin([(job.key, job.text) for _, job in written if job.vector == "own"])
             for (at, row), job in written:
                 plans[at].texts[row] = str(job.text)
+                plans[at].keys.pop(row, None)  # two that say the same are made once
                 clean.append((at, row))
         done.nodes += len(clean)
         return clean

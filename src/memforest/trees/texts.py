@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -200,7 +201,7 @@ def salts(forest: Forest, asked: Sequence[object], names: Sequence[str], *, of_r
         [hashed(*asked, kind, name) for kind, name in zip(forest.tree_kind, names, strict=True)],
         dtype=np.uint64,
     )
-    windows = np.array([hashed(key) for key in ("", *forest.windows)], dtype=np.uint64)
+    windows = np.array([_of_window(key) for key in ("", *forest.windows)], dtype=np.uint64)
     made = trees.reshape(-1, 2)[forest.tree]
     for lane in range(2):
         made[:, lane] = mixed(made[:, lane], forest.level)
@@ -209,6 +210,11 @@ def salts(forest: Forest, asked: Sequence[object], names: Sequence[str], *, of_r
         if len(forest.window):
             made[:, lane] ^= windows[forest.window + 1, lane]
     return made
+
+
+@lru_cache(maxsize=1 << 14)  # trees have the same windows again after every write
+def _of_window(key: str) -> tuple[int, int]:
+    return hashed(key)
 
 
 def inner_digest(kids: Digests, asked: tuple[int, int], level: int, start_ms: int, end_ms: int) -> Digests:

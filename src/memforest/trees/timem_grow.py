@@ -13,8 +13,8 @@ when it has been silent for `idle_min`, a window when it has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import lru_cache
 from types import MappingProxyType
@@ -34,11 +34,13 @@ from memforest.search.forest import TURNS, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store.connections import Tx
+from memforest.store.evidence import statements_of
 from memforest.times import from_ms, to_ms
+from memforest.trees.index import leaves_beneath
 from memforest.trees.kernel import Growth
 from memforest.trees.refresh import NodeWork
-from memforest.trees.texts import Finish, said_of, turn_lines
-from memforest.trees.timem_compose import profile_lines, profile_statements, statements_of
+from memforest.trees.texts import Finish, Said, said_of, turn_lines
+from memforest.trees.timem_compose import profile_lines, profile_statements
 
 OWNER, KIND = "timem", "calendar"
 
@@ -124,11 +126,6 @@ class TiMemSettings(Settings):
         return int(self.history[self.levels.index(LEVELS[level])])
 
 
-PROMPTS: Mapping[int, str] = MappingProxyType(
-    {SEGMENT: "segment", SESSION: "session", 2: "day", 3: "week", MONTH: "profile", 5: "profile"}
-)
-"""Level -> the prompt of its memories; a year's is a profile as a month's is."""
-
 LEAST_WORDS = 40
 """Words that a memory may have however little is below it."""
 SUMMARY_PART = 0.5
@@ -184,7 +181,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
     told = np.flatnonzero(
         np.isin(bare.level, [at for at, name in enumerate(LEVELS) if name in settings.levels])
     )
-    return growth.forest(told=told, kept=Calendar(begin, end, of_level))
+    return replace(bare, told=told, kept=Calendar(begin, end, of_level))
 
 
 @lru_cache(maxsize=4096)
@@ -209,14 +206,11 @@ def history_of(forest: Forest, settings: TiMemSettings, row: int) -> list[int]:
         at = kids.index(row)
         return list(kids[max(0, at - many) : at])
     rows = calendar.of_level[level]
-    found: list[int] = []
-    place = int(np.searchsorted(rows, row))
-    for one in rows[:place][::-1].tolist():
-        if forest.end_ms[one] <= calendar.begin[row]:
-            found += [one] if settings.history_of == "memories" else list(forest.children[one])[::-1]
-        if len(found) >= many:
-            break
-    return found[:many][::-1]
+    before = rows[: np.searchsorted(rows, row)]
+    ended: list[int] = before[forest.end_ms[before] <= calendar.begin[row]][-many:].tolist()
+    if settings.history_of == "children":
+        ended = [child for one in ended for child in forest.children[one]]
+    return ended[-many:]
 
 
 def made_of(forest: Forest, settings: TiMemSettings, row: int) -> list[int]:
@@ -248,34 +242,24 @@ def due(forest: Forest, settings: TiMemSettings, now_ms: int | None) -> NDArray[
 def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) -> Finish:
     """Return what mixes into digests what memories are written from besides what is below them.
 
-    That is their history; the statements that the turns of a segment support; and of a profile all that was stated until its
-    window ended, as it holds states however old.
+    That is their history; the statements that the turns of a segment support; and of a profile every observation of a state
+    until its window ended, as it holds states however old.
     """
-    said = said_of(tx, snapshot)
+    said, pairs = said_of(tx, snapshot), snapshot.facts.pairs
+    pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
+    told, turns = _sums(said.facts[pairs[:, 0]]), _sums(said.turns)
+    own, lines = np.zeros((2, len(forest), 2), dtype=np.uint64)
     runs = np.flatnonzero(forest.kind == TURNS)
-    own, told = (
-        np.zeros((len(forest), 2), dtype=np.uint64),
-        np.zeros((len(snapshot.turns.ids), 2), dtype=np.uint64),
-    )
-    pairs = snapshot.facts.pairs
-    np.add.at(told, pairs[:, 1], said.facts[pairs[:, 0]])
-    lines = np.zeros((len(forest), 2), dtype=np.uint64)
-    if len(runs):
-        first, end = forest.item[runs], forest.item_end[runs]
-        places, starts = ranges(first, end), np.cumsum(end - first) - (end - first)
-        own[runs] = np.add.reduceat(told[places], starts)
-        lines[runs] = np.add.reduceat(said.turns[places], starts)
-    in_order = np.argsort(snapshot.facts.said_ms, kind="stable")
-    until = np.concatenate(
-        [np.zeros((1, 2), dtype=np.uint64), np.cumsum(said.facts[in_order], axis=0, dtype=np.uint64)]
-    )
+    first, end = forest.item[runs], forest.item_end[runs]
+    at = np.searchsorted(pairs[:, 1], np.stack([first, end]))
+    own[runs], lines[runs] = told[at[1]] - told[at[0]], turns[end] - turns[first]
+    known_ms, until = _states_until(snapshot, said)
 
     def of(rows: Ints, told_: Digests, out: Digests) -> Digests:
         level = int(forest.level[rows[0]])
         further = own[rows].copy()
         if level >= MONTH and level != ROOT:
-            count = np.searchsorted(snapshot.facts.said_ms[in_order], forest.kept.end[rows])
-            further += until[count]
+            further += until[np.searchsorted(known_ms, forest.kept.end[rows])]
         if LEVELS[level] not in settings.levels or not (many := settings.history_at(level)):
             return mixed(told_ ^ further)
         if settings.history_of == "memories":
@@ -308,6 +292,21 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
     return of
 
 
+def _states_until(snapshot: Snapshot, said: Said) -> tuple[Ints, Digests]:
+    """Return when observations of states were so and had been told, in order, and `_sums` of what they say."""
+    states = snapshot.states
+    row = np.array(snapshot.rows_of_facts([state.fact for state in states]), dtype=np.int64)
+    at_ms = np.array([state.at_ms for state in states], dtype=np.int64)
+    known_ms = np.maximum(at_ms, snapshot.facts.said_ms[row])
+    order = np.argsort(known_ms, kind="stable")
+    return known_ms[order], _sums(mixed(said.facts[row], at_ms[:, None])[order])
+
+
+def _sums(of: Digests) -> Digests:
+    """Return the sums of the first digests: of none, of one, ..."""
+    return np.concatenate([np.zeros((1, 2), dtype=np.uint64), np.cumsum(of, axis=0, dtype=np.uint64)])
+
+
 def requests_of(
     tx: Tx,
     snapshot: Snapshot,
@@ -320,118 +319,77 @@ def requests_of(
     by_rules: bool,
 ) -> list[NodeWork]:
     """Return how to write the memories of nodes; see `memforest.trees.index.Index.requests`."""
-    zone = memory_zone(tx)
-    told = _said(tx, snapshot, forest, settings, rows, zone, by_rules=by_rules)
-    return [
-        _work(tx, snapshot, forest, settings, row, inputs[row], texts, told, zone, by_rules=by_rules)
-        for row in rows
-    ]
+    zone, calendar = memory_zone(tx), forest.kept
+    before = {row: history_of(forest, settings, row) for row in rows}
+    segments = [row for row in rows if forest.level[row] == SEGMENT]
+    said = _said(snapshot, forest, {one for row in segments for one in (row, *before[row])})
+    lines = turn_lines(tx, [turn for told in said.values() for turn, _ in told])
+    statements = statements_of(tx, [turn for row in segments for turn, _ in said[row]]) if by_rules else {}
+
+    def told(row: int, texts_of: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+        """Return the texts of a segment's turns, each once, with dates as the settings have them."""
+        found = [(text, said_ms) for turn, said_ms in said[row] for text in texts_of.get(turn, ())]
+        kept = settings.dates == "kept"
+        return tuple(dict.fromkeys(text if kept else _dated(text, said_ms, zone) for text, said_ms in found))
+
+    works = []
+    for row in rows:
+        level, participants = int(forest.level[row]), speakers(snapshot, forest, row)
+        material, persons = inputs[row], 1
+        stated: tuple[str, ...] = ()
+        history = tuple(texts[one] for one in before[row] if texts.get(one))
+        if level == SEGMENT:
+            material, stated = told(row, lines), told(row, statements)
+            if settings.history_of == "children":
+                history = tuple(filter(None, ("\n".join(told(one, lines)) for one in before[row])))
+        start_ms, end_ms = int(calendar.begin[row]), int(calendar.end[row])
+        alone = settings.pass_through and len(forest.children[row]) == 1
+        if level >= MONTH:
+            persons = max(1, len(participants))
+            if by_rules:
+                turns, alone = turn_rows(forest, row), False
+                stated = profile_statements(
+                    profile_lines(tx, snapshot, start_ms, end_ms, participants, zone, turns)
+                )
+        most = int(settings.words[settings.levels.index(LEVELS[level])]) * persons
+        request = SummaryRequest(
+            kind=LEVELS[level],
+            label=", ".join(participants),
+            start=from_ms(start_ms),
+            end=from_ms(end_ms),
+            inputs=material,
+            max_words=min(most, max(LEAST_WORDS, round(SUMMARY_PART * sum(map(count_words, material))))),
+            level=level + 1,
+            history=history,
+            window=forest.window_of(row) or "",
+            participants=participants,
+            summarise="kept" if settings.pass_through else "every",
+            prompt="profile" if level >= MONTH else LEVELS[level],
+            statements=stated,
+        )
+        works.append(NodeWork(row, request, kept=alone, words=True))
+    return works
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """The turns of segments as a prompt may show them, and without a model the facts that they support, by row."""
-
-    lines: Mapping[int, tuple[str, ...]]
-    statements: Mapping[int, tuple[str, ...]]
-
-
-def _said(
-    tx: Tx,
-    snapshot: Snapshot,
-    forest: Forest,
-    settings: TiMemSettings,
-    rows: Sequence[int],
-    zone: tzinfo,
-    *,
-    by_rules: bool,
-) -> _Said:
-    """Return the material that segments, and those behind them, are written from."""
-    own = [row for row in rows if forest.level[row] == SEGMENT]
-    every = {one for row in own for one in (row, *history_of(forest, settings, row))}
-    turns = {row: snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist() for row in every}
-    lines = turn_lines(tx, {turn for row in every for turn in turns[row]})
-    statements = statements_of(tx, [turn for row in own for turn in turns[row]]) if by_rules and own else {}
-    said_ms = (
-        dict(zip(snapshot.turns.ids.tolist(), snapshot.turns.said_ms.tolist(), strict=True)) if own else {}
-    )
-
-    def dated(told: Mapping[int, Sequence[str]], of: Sequence[int]) -> tuple[str, ...]:
-        whole = [(turn, text) for turn in of for text in told.get(turn, ())]
-        if settings.dates == "kept":
-            return tuple(dict.fromkeys(text for _, text in whole))
-        return tuple(dict.fromkeys(dated_text(text, from_ms(said_ms[turn]), zone) for turn, text in whole))
-
-    return _Said(
-        {row: dated(lines, turns[row]) for row in every},
-        {row: dated(statements, turns[row]) for row in own},
-    )
+def _said(snapshot: Snapshot, forest: Forest, rows: Collection[int]) -> dict[int, list[tuple[int, int]]]:
+    """Return the turns of segments by their ids, with when they were said, by row."""
+    turns = snapshot.turns
+    found = {}
+    for row in rows:
+        places = slice(int(forest.item[row]), int(forest.item_end[row]))
+        found[row] = list(zip(turns.ids[places].tolist(), turns.said_ms[places].tolist(), strict=True))
+    return found
 
 
-def _work(
-    tx: Tx,
-    snapshot: Snapshot,
-    forest: Forest,
-    settings: TiMemSettings,
-    row: int,
-    inputs: tuple[str, ...],
-    texts: Mapping[int, str],
-    told: _Said,
-    zone: tzinfo,
-    *,
-    by_rules: bool,
-) -> NodeWork:
-    level, window = int(forest.level[row]), forest.window_of(row)
-    start, end = from_ms(int(forest.start_ms[row])), from_ms(int(forest.end_ms[row]))
-    if window is not None:
-        span = window_with_key(window, UNITS[level], zone)
-        start, end = span.start, span.end
-    participants = speakers(snapshot, forest, row)
-    inputs = tuple(told.lines.get(row, ())) if level == SEGMENT else inputs
-    before = history_of(forest, settings, row)
-    if level == SEGMENT and settings.history_of == "children":
-        history: tuple[str, ...] = tuple("\n".join(told.lines.get(one, ())) for one in before)
-    else:
-        history = tuple(texts[one] for one in before if texts.get(one))
-    statements = told.statements.get(row, ())
-    prompt = PROMPTS[level]
-    alone = settings.pass_through and len(forest.children[row]) == 1
-    if prompt == "profile" and by_rules:
-        turns = snapshot.turns.ids[turn_rows(forest, row)].tolist()
-        lines = profile_lines(tx, to_ms(start), to_ms(end), participants, zone, turns=turns)
-        statements, alone = profile_statements(lines), False
-    most = int(settings.words[settings.levels.index(LEVELS[level])]) * (
-        max(1, len(participants)) if prompt == "profile" else 1
-    )
-    request = SummaryRequest(
-        kind=LEVELS[level],
-        label=", ".join(participants),
-        start=start,
-        end=end,
-        inputs=inputs,
-        max_words=min(most, max(LEAST_WORDS, round(SUMMARY_PART * sum(map(count_words, inputs))))),
-        level=level + 1,
-        history=tuple(text for text in history if text),
-        window=window or "",
-        participants=participants,
-        summarise="kept" if settings.pass_through else "every",
-        prompt=prompt,
-        statements=tuple(statements),
-    )
-    return NodeWork(row, request, kept=alone, words=True)
+@lru_cache(maxsize=512)  # what was said last is read again with what comes next
+def _dated(text: str, said_ms: int, zone: tzinfo) -> str:
+    return dated_text(text, from_ms(said_ms), zone)
 
 
 def turn_rows(forest: Forest, row: int) -> Ints:
     """Return the rows of the turns at or below a node, in the order of its segments."""
-    leaves = np.array(list(_segments(forest, row)), dtype=np.int64)
+    leaves = leaves_beneath(forest, row)
     return ranges(forest.item[leaves], forest.item_end[leaves])
-
-
-def _segments(forest: Forest, row: int) -> Iterator[int]:
-    if forest.level[row] == SEGMENT:
-        yield row
-    for child in forest.children[row]:
-        yield from _segments(forest, child)
 
 
 def speakers(snapshot: Snapshot, forest: Forest, row: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ whether a memory's sentences stand elsewhere is told by texts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -36,7 +37,7 @@ from memforest.search.filters import (
 from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.lexical import bm25_of_runs
 from memforest.search.scores import Levels, Scores, activation, leading, share_of_most, standardise
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import turn_text
 from memforest.store.connections import Tx
 from memforest.text import cut, lexical_tokens
@@ -53,62 +54,33 @@ CHANNEL = 40
 """Leaves of each channel that count with ``leaves="paper"`` (released configuration)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Units:
-    """The units that a recall ranks: the leaves of the tree, in which every turn is."""
-
-    leaves: Ints
-    """Forest row of each."""
-    turns: Ints
-    """The turns, unit by unit."""
-    starts: Ints
-    """Where the turns of each unit begin in `turns`."""
-    counts: Ints
-    of_turn: Ints
-    """The unit of every turn, shape (n,)."""
-
-    def turns_of(self, units: Ints) -> Ints:
-        """Return the turns of some units, one unit's behind the other's."""
-        return self.turns[ranges(self.starts[units], self.starts[units] + self.counts[units])]
-
-
 @once_per_forest
-def units_of(forest: Forest) -> Units:
-    """Return the leaves of a forest whose leaves are runs of turns."""
+def leaf_of_turn(forest: Forest) -> Ints:
+    """Return the leaf in which each turn is; leaves are the first rows of the tree, in the order of their turns."""
     leaves = np.flatnonzero(forest.kind != INNER)
-    counts = forest.item_end[leaves] - forest.item[leaves]
-    turns = ranges(forest.item[leaves], forest.item_end[leaves])
-    of_turn = np.zeros(len(forest.turns.ids), dtype=np.int64)
-    of_turn[turns] = np.repeat(np.arange(len(counts)), counts)
-    return Units(leaves, turns, np.cumsum(counts) - counts, counts, of_turn)
+    return np.repeat(leaves, forest.item_end[leaves] - forest.item[leaves])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard:
-    """How relevant units and turns are to a question by themselves, on one scale."""
+    """How relevant leaves and turns are to a question by themselves, on one scale."""
 
     base: Base
-    units: Units
-    unit: Scores
-    """Of every unit; -inf where none of its turns passes the filters."""
+    leaf: Scores
+    """Of every leaf; -inf where none of its turns passes the filters."""
     turn: Scores
     """Of every turn."""
     parts: Mapping[str, Scores]
     """Of every turn, which sum to its score."""
     lexical: Scores
-    """What words alone say of every unit."""
-    most: tuple[float, float]
-    """What the cosine and the words of units are divided by, with ``leaves="paper"``; else 1."""
+    """What words alone say of every leaf."""
+    most: tuple[float, float] = (1.0, 1.0)
+    """What the cosine and the words of leaves are divided by, with ``leaves="paper"``."""
     warnings: tuple[str, ...] = ()
-
-    @property
-    def places(self) -> Ints:
-        """The first turn of every unit, which puts equal ones in order."""
-        return self.units.turns[self.units.starts]
 
 
 def hear(tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Recall, keep: Flags) -> Heard:
-    """Return how relevant units and turns are.
+    """Return how relevant leaves and turns are.
 
     Args:
         tx: a read transaction of the snapshot's state.
@@ -118,10 +90,10 @@ def hear(tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Reca
         recall: `leaves`, `weight`, `k1` and `b` count.
         keep: the turns that pass the filters.
     """
-    forest = forest_of(tx, snapshot, index)
-    base, units = read_base(tx, snapshot, request), units_of(forest)
-    passes = np.logical_or.reduceat(keep[units.turns], units.starts)
+    forest, base = forest_of(tx, snapshot, index), read_base(tx, snapshot, request)
+    starts = np.flatnonzero(np.diff(leaf_of_turn(forest), prepend=-1))
     if recall.leaves == "paper":
+        passes = np.logical_or.reduceat(keep, starts)
         return _as_in_the_paper(tx, snapshot, index, request, recall, base, passes)
     said = as_said(snapshot, request, base)
     weights = request.ranking  # less for a list, whose answers lie in many sessions
@@ -129,44 +101,42 @@ def hear(tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Reca
     if share and not recall.flat:
         levels = _levels(forest)
         said.add("session_tree", levels.flow(said.total) * (share / len(levels.groups)))
-    turn, lexical = said.total, standardise(base.lexical)
-    best = np.maximum.reduceat(np.where(keep, turn, -np.inf)[units.turns], units.starts)
-    words = np.maximum.reduceat(lexical[units.turns], units.starts)
+    best = np.maximum.reduceat(np.where(keep, said.total, -np.inf), starts)
+    words = np.maximum.reduceat(standardise(base.lexical), starts)
     warnings = () if snapshot.dimension else (NO_VECTORS,)
-    return Heard(base, units, best, turn, said.parts, words, (1.0, 1.0), warnings)
+    return Heard(base, best, said.total, said.parts, words, warnings=warnings)
 
 
 @once_per_forest
 def _levels(forest: Forest) -> Levels:
     """Return the turns by the segments and sessions that they are in."""
-    units = units_of(forest)
-    leaf = units.leaves[units.of_turn]
+    leaf = leaf_of_turn(forest)
     return Levels.of(np.array([leaf, forest.parent[leaf]]))
 
 
 def _as_in_the_paper(
     tx: Tx, snapshot: Snapshot, index: Index, request: Search, recall: Recall, base: Base, passes: Flags
 ) -> Heard:
-    units = units_of(forest_of(tx, snapshot, index))
+    forest = forest_of(tx, snapshot, index)
+    count, leaf = len(passes), leaf_of_turn(forest)
     warnings: tuple[str, ...] = ()
     keywords = [token for word in request.plan.keywords for token in lexical_tokens(word)]
     tokens = keywords or request.tokens
-    lexical = bm25_of_runs(tx, snapshot, tokens, units.of_turn, len(units.counts), k1=recall.k1, b=recall.b)
-    dense = np.zeros(len(units.counts))
-    weight = recall.weight
+    lexical = np.where(passes, bm25_of_runs(tx, snapshot, tokens, leaf, count, k1=recall.k1, b=recall.b), 0.0)
+    dense, weight = np.zeros(count), recall.weight
     if request.vector is None or not snapshot.dimension:
         weight = 0.0
         warnings = (f"leaves='paper' needs vectors; {NO_VECTORS}",)
     else:
-        dense = _cosines(embedded_forest(tx, snapshot, index), units, request.vector, base)
-    dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)
-    ties = turn_places(snapshot)[units.turns[units.starts]]
-    unit = activation(dense, _leading_alone(lexical, ties), ties, weight=weight, dense_top=CHANNEL)
-    by_words = (1 - weight) * share_of_most(_leading_alone(lexical, ties))
-    turn = unit[units.of_turn]
-    parts = {"lexical": by_words[units.of_turn], "dense": (unit - by_words)[units.of_turn]}
+        nodes = _cosines(embedded_forest(tx, snapshot, index), request.vector, base)
+        dense = np.where(passes, nodes[:count], 0.0)
+    ties = turn_places(snapshot)[forest.item[:count]]
+    leading_words = _leading_alone(lexical, ties)
+    own = activation(dense, leading_words, ties, weight=weight, dense_top=CHANNEL)
+    by_words = (1 - weight) * share_of_most(leading_words)
+    parts = {"lexical": by_words[leaf], "dense": (own - by_words)[leaf]}
     most = (float(dense.max(initial=0.0)), float(lexical.max(initial=0.0)))
-    return Heard(base, units, np.where(passes, unit, -np.inf), turn, parts, lexical, most, warnings)
+    return Heard(base, np.where(passes, own, -np.inf), own[leaf], parts, lexical, most, warnings)
 
 
 def _leading_alone(values: Scores, ties: Ints) -> Scores:
@@ -177,22 +147,22 @@ def _leading_alone(values: Scores, ties: Ints) -> Scores:
     return out
 
 
-def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], base: Base) -> Scores:
-    """Return the cosine of every unit: of its own vector where it has one, else of the mean of its turns', at least 0."""
+def _cosines(trees: EmbeddedForest, vector: NDArray[np.float32], base: Base) -> Scores:
+    """Return the cosine of every node: of its own vector where it has one, else of the mean of its turns', at least 0."""
     forest = trees.forest
     nodes = cosine_relevance(trees, vector, base.turn, base.fact)
     if len(forest.summarised):
         own = trees.cosines_at(forest.summarised, vector)
         stored = own != 0  # a summary whose vector is not made has zeros
         nodes[forest.summarised[stored]] = np.maximum(own[stored], 0.0)
-    return np.asarray(nodes[units.leaves], dtype=np.float64)
+    return np.asarray(nodes, dtype=np.float64)
 
 
-def best_units(heard: Heard, snapshot: Snapshot, count: int) -> Ints:
-    """Return the best units that pass the filters, best first, at most so many."""
-    ties = turn_places(snapshot)[heard.places]
-    first = leading(heard.unit, ties, count)
-    return first[np.isfinite(heard.unit[first])]
+def best_leaves(heard: Heard, snapshot: Snapshot, forest: Forest, count: int) -> Ints:
+    """Return the best leaves that pass the filters, best first, at most so many."""
+    ties = turn_places(snapshot)[forest.item[: len(heard.leaf)]]
+    first = leading(heard.leaf, ties, count)
+    return first[np.isfinite(heard.leaf[first])]
 
 
 def own_scores(
@@ -215,13 +185,12 @@ def own_scores(
     forest = forest_of(tx, snapshot, index)
     if not texts or request.vector is None or not snapshot.dimension:
         if recall.leaves == "fused":
-            own = fused_relevance(
-                forest, np.where(np.isfinite(heard.unit[heard.units.of_turn]), heard.turn, -np.inf)
-            )
+            passes = np.isfinite(heard.leaf[leaf_of_turn(forest)])
+            own = fused_relevance(forest, np.where(passes, heard.turn, -np.inf))
         else:
-            own = forest.ascent.means(_on_leaves(forest, heard.units, heard.unit))
+            own = forest.ascent.means(_on_leaves(forest, heard.leaf))
         return own, {"below": own}
-    said = forest.ascent.means(_on_leaves(forest, heard.units, heard.lexical))
+    said = forest.ascent.means(_on_leaves(forest, heard.lexical))
     trees = embedded_forest(tx, snapshot, index)
     nodes = np.zeros(len(forest))
     if len(trees.vectors):
@@ -237,10 +206,10 @@ def own_scores(
     return near + told, {"dense": near, "lexical": told}
 
 
-def _on_leaves(forest: Forest, units: Units, values: Scores) -> Scores:
-    """Return, for every node, the value of the unit that it is, at least 0; 0 for inner nodes."""
+def _on_leaves(forest: Forest, values: Scores) -> Scores:
+    """Return, for every node, the value of the leaf that it is, at least 0; 0 for inner nodes."""
     out: Scores = np.zeros(len(forest))
-    out[units.leaves] = np.maximum(values, 0.0)
+    out[: len(values)] = np.maximum(values, 0.0)
     return out
 
 
@@ -267,7 +236,7 @@ class Chosen:
     node_scores: Scores
     """Of `nodes`."""
     leaves: Ints
-    """Forest rows of the leaves whose turns or texts are shown, -1 for a turn without one."""
+    """Forest rows of the leaves whose turns or texts are shown."""
 
 
 def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, speaks: Ints) -> Chosen:
@@ -332,23 +301,12 @@ def _says_more(forest: Forest, chosen: Chosen, *, covered: bool) -> Flags:
         chosen: the recall.
         covered: whether all turns of the chosen leaves are kept.
     """
-    nodes, counts = chosen.nodes, forest.counts
-    here = set(nodes.tolist())
-    below: dict[int, int] = {}
-    drop: set[int] = set()
-    for leaf in chosen.leaves[chosen.leaves >= 0].tolist():
-        row = leaf
-        while (row := int(forest.parent[row])) >= 0:
-            below[row] = below.get(row, 0) + 1
-    for node in nodes.tolist():
-        row = node
-        while (row := int(forest.parent[row])) >= 0 and counts[row] == counts[node]:
-            drop.add(row)
+    counts, nodes = forest.counts, chosen.nodes.tolist()
+    below = Counter(row for leaf in chosen.leaves.tolist() for row in forest.path(leaf)[:-1])
+    drop = {row for node in nodes for row in forest.path(node)[:-1] if counts[row] == counts[node]}
     if covered:
-        drop |= {node for node in here if below.get(node, 0) == counts[node]}
-    return np.array(
-        [node not in drop or forest.kind[node] != INNER for node in nodes.tolist()], dtype=np.bool_
-    )
+        drop.update(node for node in nodes if below[node] == counts[node])
+    return np.array([node not in drop or forest.kind[node] != INNER for node in nodes], dtype=np.bool_)
 
 
 async def refine(
@@ -386,25 +344,19 @@ async def _by_model(host: Host, request: Search, found: Sequence[RefineCandidate
 
     complexity: Literal[0, 1, 2] = GRADES[request.plan.complexity or "hybrid"]
     places = sorted(range(len(found)), key=lambda at: (found[at].level or 0, found[at].start_ms, at))
-    shown = [
-        Recalled((one.level or 0) + 1, _read(one), from_ms(one.start_ms), from_ms(one.end_ms))
-        for one in (found[at] for at in places)
-    ]
+    shown = []
+    for one in (found[at] for at in places):
+        text = one.text if one.level is not None else turn_text(one.speaker, one.quote)
+        shown.append(Recalled((one.level or 0) + 1, text, from_ms(one.start_ms), from_ms(one.end_ms)))
     try:
         zone = await host.look(memory_zone)
         with host.timed("gate"):
             told = await gate(host.steps, host.question, complexity, shown, zone=zone)
     except (*FALLS_BACK, ModelRefusedError) as exc:
-        everything = range(len(found))
         why = f"{cut(str(exc), 300)}: all that was recalled is kept"
-        return Refinement(trace=_trace("nobody", found, everything), warnings=(why,))
+        return Refinement(trace=_trace("nobody", found, range(len(found))), warnings=(why,))
     chosen = {places[at] for at in told if 0 <= at < len(places)}
     if not chosen:
         chosen = set(range(FEW if len(found) >= MANY else len(found)))
     kept = tuple(place for place in range(len(found)) if place in chosen)
     return Refinement(kept=kept, trace=_trace("model", found, kept))
-
-
-def _read(one: RefineCandidate) -> str:
-    """Return a candidate as a model reads it: speaker and quote, or the text of a memory."""
-    return one.text if one.level is not None else turn_text(one.speaker, one.quote)

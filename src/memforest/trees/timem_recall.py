@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -34,12 +35,12 @@ from memforest.search.filters import (
 from memforest.search.flow import ancestors
 from memforest.search.forest import INNER, Forest
 from memforest.search.scores import Scores, best_first
-from memforest.search.snapshot import Snapshot
+from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.trees.index import FALLS_BACK, Host, Index, allowed_nodes, doer_of, not_browsed, ready_rows
-from memforest.trees.timem_leaves import Chosen, Heard, best_units, hear, needed, own_scores
+from memforest.trees.timem_leaves import Chosen, Heard, best_leaves, hear, leaf_of_turn, needed, own_scores
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -142,7 +143,7 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResu
     return search.found(chosen)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class _Recalling:
     """The recall of one question."""
 
@@ -154,69 +155,60 @@ class _Recalling:
     forest: Forest
     keep: Allowed
     heard: Heard
-    _passes: Flags | None = None
-    _speaks: Ints | None = None
-    _own: tuple[Scores, dict[str, Scores]] | None = None
 
-    @property
-    def complexity(self) -> Complexity:
-        return self.request.plan.complexity or UNPLANNED
-
-    @property
+    @cached_property
     def speaks(self) -> Ints:
         """The fact that speaks for each turn, -1 for none."""
-        if self._speaks is None:
-            base = self.heard.base
-            self._speaks = best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
-        return self._speaks
+        base = self.heard.base
+        return best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
+
+    @cached_property
+    def own(self) -> tuple[Scores, dict[str, Scores]]:
+        """The score of every node by itself, and its parts."""
+        recall = self.recall
+        texts = recall.flat or recall.prune == "own" or recall.leaves == "paper"
+        return own_scores(self.tx, self.snapshot, self.index, self.request, recall, self.heard, texts=texts)
 
     def chosen(self) -> Chosen:
         """Return the turns and nodes within their budgets."""
-        budgets = self.recall.budgets_of(self.complexity)
+        complexity = self.request.plan.complexity or UNPLANNED
+        budgets, forest = self.recall.budgets_of(complexity), self.forest
         if self.recall.flat:
-            units, nodes = self._pool(budgets)
+            leaves, nodes = self._pool(budgets)
         else:
-            units = best_units(self.heard, self.snapshot, self.recall.leaves_of(self.complexity))
-            nodes = self._above(units, budgets)
-            units = units[: budgets.get(1, 0)]
-        texts = self._texts(units) if self.recall.show == "texts" else np.zeros(0, dtype=np.int64)
-        said = units[~np.isin(self.heard.units.leaves[units], texts)] if len(texts) else units
-        turns = self.heard.units.turns_of(said)
-        of_leaf = dict(
-            zip(self.heard.units.leaves[units].tolist(), self.heard.unit[units].tolist(), strict=True)
-        )
+            leaves = self._best_leaves(self.recall.leaves_of(complexity))
+            nodes = self._above(leaves, budgets)
+            leaves = leaves[: budgets.get(1, 0)]
+        texts = leaves[:0]
+        if self.recall.show == "texts":
+            texts = self._passing(leaves[np.isin(leaves, forest.summarised)])
+            texts = self._with_text(texts, len(texts))
+        said = leaves[~np.isin(leaves, texts)]
+        turns = ranges(forest.item[said], forest.item_end[said])
         own = self.own[0][nodes] if len(nodes) else np.zeros(0)
         return Chosen(
             turns=turns[self.keep.turns[turns]],
             scores=self.heard.turn,
             nodes=np.concatenate([texts, nodes]),
-            node_scores=np.concatenate([[of_leaf[leaf] for leaf in texts.tolist()], own]),
-            leaves=self.heard.units.leaves[units],
+            node_scores=np.concatenate([self.heard.leaf[texts], own]),
+            leaves=leaves,
         )
 
-    @property
-    def own(self) -> tuple[Scores, dict[str, Scores]]:
-        """The score of every node by itself, and its parts."""
-        if self._own is None:
-            texts = self.recall.flat or self.recall.prune == "own" or self.recall.leaves == "paper"
-            self._own = own_scores(
-                self.tx, self.snapshot, self.index, self.request, self.recall, self.heard, texts=texts
-            )
-        return self._own
+    def _best_leaves(self, count: int) -> Ints:
+        return best_leaves(self.heard, self.snapshot, self.forest, count)
 
-    def _above(self, units: Ints, budgets: Mapping[int, int]) -> Ints:
+    def _above(self, leaves: Ints, budgets: Mapping[int, int]) -> Ints:
         """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
-        leaves = self.heard.units.leaves[units]
-        leaves = leaves[leaves >= 0]
-        most = {level - 1: len(self.forest) for level in budgets if level > 1}
-        found, _ = ancestors(leaves, self.forest.parent, self.forest.level, most)
+        wanted = {level - 1: most for level, most in sorted(budgets.items()) if level > 1}
+        everything = dict.fromkeys(wanted, len(self.forest))
+        found, _ = ancestors(leaves, self.forest.parent, self.forest.level, everything)
         found = self._passing(found)
         kept = [found[:0]]
-        for level in sorted(level for level in budgets if level > 1):
-            here: Ints = found[self.forest.level[found] == level - 1]
+        for level, most in wanted.items():
+            here: Ints = found[self.forest.level[found] == level]
             if self.recall.prune == "own" and len(here):
                 here = self._by_own(here)
-            kept.append(self._with_text(here, budgets[level]))
+            kept.append(self._with_text(here, most))
         return np.concatenate(kept)
 
     def _by_own(self, nodes: Ints) -> Ints:
@@ -225,23 +217,20 @@ class _Recalling:
         return ordered
 
     def _pool(self, budgets: Mapping[int, int]) -> tuple[Ints, Ints]:
-        """Return the best units and memories of all levels as one pool, as many as the budgets are together."""
-        total = sum(budgets.values())
-        units = best_units(self.heard, self.snapshot, total if 1 in budgets else 0)
-        inner = self.forest.inner
-        wanted = np.array([level - 1 for level in budgets if level > 1], dtype=np.int64)
+        """Return the best leaves and memories of all levels as one pool, as many as the budgets are together."""
+        total, inner = sum(budgets.values()), self.forest.inner
+        leaves = self._best_leaves(total if 1 in budgets else 0)
+        wanted = [level - 1 for level in budgets if level > 1]
         inner = self._passing(inner[np.isin(self.forest.level[inner], wanted)])
-        nodes = self._with_text(self._by_own(inner) if len(inner) else inner, total)
-        scores = np.concatenate([self.heard.unit[units], self.own[0][nodes] if len(nodes) else np.zeros(0)])
-        first = np.argsort(-np.round(scores, 9), kind="stable")[:total]
-        taken = np.sort(first)
-        return units[taken[taken < len(units)]], nodes[taken[taken >= len(units)] - len(units)]
+        nodes = self._with_text(self._by_own(inner), total) if len(inner) else inner
+        scores = np.concatenate([self.heard.leaf[leaves], self.own[0][nodes] if len(nodes) else np.zeros(0)])
+        taken = np.zeros(len(scores), dtype=np.bool_)
+        taken[np.argsort(-np.round(scores, 9), kind="stable")[:total]] = True
+        return leaves[taken[: len(leaves)]], nodes[taken[len(leaves) :]]
 
     def _passing(self, nodes: Ints) -> Ints:
         """Return the nodes that pass the time filters and whose window overlaps the time asked about."""
-        if self._passes is None:
-            self._passes = allowed_nodes(self.snapshot, self.forest, self.request)
-        nodes = nodes[self._passes[nodes]]
+        nodes = nodes[allowed_nodes(self.snapshot, self.forest, self.request)[nodes]]
         start, end = _asked_about(self.request)
         if (start, end) == (-np.inf, np.inf):
             return nodes
@@ -250,12 +239,6 @@ class _Recalling:
         starts, ends = self.forest.start_ms[nodes], self.forest.end_ms[nodes]
         kept = ~windowed | ((starts < end) & (ends > start))
         return nodes[kept]
-
-    def _texts(self, units: Ints) -> Ints:
-        """Return the leaves of units that are shown by their texts."""
-        leaves = self.heard.units.leaves[units]
-        leaves = self._passing(leaves[np.isin(leaves, self.forest.summarised)])
-        return self._with_text(leaves, len(leaves))
 
     def _with_text(self, nodes: Ints, most: int) -> Ints:
         """Return the first `most` nodes with an up-to-date text; few others are looked at."""
@@ -270,8 +253,7 @@ class _Recalling:
 
     def found(self, chosen: Chosen) -> IndexResult:
         """Return what was chosen as hits."""
-        heard, speaks = self.heard, self.speaks
-        leaf_of = heard.units.leaves[heard.units.of_turn]
+        heard, speaks, leaf_of = self.heard, self.speaks, leaf_of_turn(self.forest)
 
         def hit(turn: int) -> TurnHit:
             parts = {name: float(part[turn]) for name, part in heard.parts.items()}
