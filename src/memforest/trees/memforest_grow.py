@@ -291,16 +291,18 @@ def derive(
     compare = _Comparing(centred, start, end, marks, thresholds.time)
     old = old if old is not None and old.base == base else None
     pivots = _first_pivots(compare, thresholds.join, old)
+    every = np.arange(len(marks))
+    had = every if old is None else rows_of(old.marks, marks)
     rounds: list[_Tops] = []
     split: dict[tuple[int, int, int], Ints] = {}
     while True:
         at = len(rounds)
         if old is not None and at < len(old.rounds):
-            rounds.append(compare.tops(pivots, old.rounds[at], old.marks))
+            rounds.append(compare.tops(pivots, old.rounds[at], had))
         else:
-            rounds.append(compare.tops(pivots, rounds[-1] if rounds else None, marks))
-        _, top, score = rounds[-1]
-        best = np.searchsorted(pivots, rows_of(marks, top[:, 0]))
+            rounds.append(compare.tops(pivots, rounds[-1] if rounds else None, every))
+        own_marks, top, score = rounds[-1]
+        best = rows_of(own_marks, top[:, 0])
         best[pivots] = np.arange(len(pivots))  # each is in its own scene
         full = np.flatnonzero(np.bincount(best, minlength=len(pivots)) > MAX_SIZE)
         room = MAX_SCENES - len(pivots)
@@ -319,7 +321,7 @@ def derive(
             parts.append(split[key][:room])
         pivots = np.union1d(pivots, rows_of(marks, np.concatenate(parts)[:room]))
     next_ = np.where(np.isfinite(score[:, 1]), top[:, 1], top[:, 0])
-    second = np.searchsorted(pivots, rows_of(marks, next_))
+    second = rows_of(own_marks, next_)
     twice = np.flatnonzero((score[:, 1] >= thresholds.second) & (second != best))
     in_time = np.argsort(places[order[pivots]], kind="stable")
     number = np.empty(len(pivots), dtype=np.int64)
@@ -344,15 +346,15 @@ class _Comparing:
     time: float
     """What nearness in time adds."""
 
-    def tops(self, pivots: Ints, old: _Tops | None, old_marks: Ints) -> _Tops:
-        """Return the two pivots that each fact is most like; what is the same in `old`, of facts with those marks, is kept."""
+    def tops(self, pivots: Ints, old: _Tops | None, had: Ints) -> _Tops:
+        """Return the two pivots that each fact is most like; `old` is kept of facts that had a row in it, and have the same pivots."""
         top = np.full((len(self.marks), 2), NONE, dtype=np.int64)
         score = np.full((len(self.marks), 2), -np.inf)
         anew, added = np.ones(len(self.marks), dtype=np.bool_), pivots
         if old is not None:
-            had = rows_of(old_marks, self.marks)
             there = np.flatnonzero(had >= 0)
-            was = rows_of(self.marks, old[1][had[there]].ravel()).reshape(-1, 2)
+            now = np.append(rows_of(self.marks, old[0]), NONE)
+            was = now[rows_of(old[0], old[1][had[there]].ravel())].reshape(-1, 2)
             stays = np.isin(was, pivots).all(axis=1)
             rows = there[stays]
             anew[rows] = False
