@@ -276,17 +276,19 @@ def derive(
         places: of each fact in time order.
         old: of an earlier snapshot; it saves work, and the scenes are the same.
     """
-    rows = np.asarray(facts.vectors.rows)
-    known = np.flatnonzero(rows.any(axis=1))
-    if not len(known):
+    order = np.argsort(mixed(facts.key.astype(np.uint64)), kind="stable")
+    centred = facts.vectors[order]
+    known = centred.any(axis=1)
+    if not known.all():
+        order, centred = order[known], centred[known]
+    if not len(order):
         return NO_SCENES, None
-    order = known[np.argsort(mixed(facts.key[known].astype(np.uint64)), kind="stable")]
-    background = rows[order[:SAMPLE]].mean(axis=0)
-    centred = rows[order] - background
+    of_vector, background = marks_of(centred), centred[:SAMPLE].mean(axis=0)
+    centred -= background
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)
     start, end = (times[order] for times in fact_times(facts))
     of_time = mixed(start.astype(np.uint64), end)
-    marks = mixed(mixed(facts.key[order].astype(np.uint64), marks_of(rows[order])), of_time).astype(np.int64)
+    marks = mixed(mixed(facts.key[order].astype(np.uint64), of_vector), of_time).astype(np.int64)
     base = background.tobytes(), thresholds
     compare = _Comparing(centred, start, end, marks, thresholds.time)
     old = old if old is not None and old.base == base else None
