@@ -63,7 +63,7 @@ def plain(graph: Graph, snapshot: Snapshot) -> dict[str, Any]:
             graph.keys[place]: (
                 graph.kinds[place],
                 sorted(snapshot.entities[one].key for one in graph.members[place]),
-                sorted(texts[turn] for turn in graph.turns[place]),
+                sorted({texts[turn] for row in graph.facts[place] for turn in snapshot.turns_of_fact[row]}),
             )
             for place in range(len(graph))
         },

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +19,9 @@ from tests_long.hand_made import DAY, Fact, Said, hand_made
 
 from memforest.graph import graph as made
 from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows, make_graph, pairs_within
-from memforest.graph.names import NameDecision, NamedEntity, Resolution
+from memforest.graph.names import NameDecision, NamedEntity
 from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
+from memforest.graph.resolve import Resolver
 from memforest.search.snapshot import Snapshot
 from memforest.store.entities import RelationRow
 from memforest.store.snapshot import EntityName
@@ -135,7 +136,7 @@ def test_edges_are_those_of_a_naive_count(
 ) -> None:
     """Weights, times and kinds, in both directions; and those of a place stand by weight, time and key."""
     facts, told = world
-    snapshot, graph = planted(facts, told)
+    _, graph = planted(facts, told)
     found = edges_of(graph)
     assert {one: dict(sorted(to.items())) for one, to in found.items()} == {
         one: dict(sorted(to.items())) for one, to in naive_edges(facts, told).items()
@@ -148,9 +149,6 @@ def test_edges_are_those_of_a_naive_count(
             row for row, (names, _) in enumerate(facts) if graph.keys[place] in {NAMES[n] for n in names}
         ]
         assert list(graph.facts[place]) == named
-        assert list(graph.turns[place]) == named  # each fact here has its turn
-        assert all(place in graph.of_fact[row] for row in named)
-    assert len(graph.of_fact) == len(snapshot.facts.ids)
 
 
 @FEW
@@ -236,7 +234,7 @@ def test_a_path_is_the_shortest_and_of_these_the_heaviest(
             assert step.facts
             assert bool(step.relations) == bool(step.kind & RELATION)
             for row in step.facts:
-                assert {step.source, step.target} <= set(graph.of_fact[row])
+                assert all(row in graph.facts[place] for place in (step.source, step.target))
 
 
 @FEW
@@ -361,11 +359,11 @@ def test_only_one_statement_tells_that_two_are_two(monkeypatch: pytest.MonkeyPat
     """What two occurrences of one fact name is near each other, and yet may be one; what one of them names is not."""
     compared: list[NamedEntity] = []
 
-    def resolved(_: made.Making, named: Sequence[NamedEntity], choices: Sequence[NameDecision]) -> Resolution:
-        compared.extend(named)
-        return Resolution()
+    class Compared(Resolver):
+        def update(self, changed: Any = (), gone: Any = (), choices: Any = None) -> None:
+            compared.extend(changed)
 
-    monkeypatch.setattr(made.Making, "resolved", resolved)
+    monkeypatch.setattr(made, "Resolver", Compared)
     snapshot, _ = planted([(frozenset({0, 1, 2}), 1), (frozenset({3, 4}), 2)])
     compared.clear()
     made.make_graph(snapshot, GraphRows(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))

@@ -18,12 +18,13 @@ from memforest import MemForest
 from memforest.graph.graph import Graph, graph_of
 from memforest.graph.paths import relations_of
 from memforest.graph.profile import MOST, MOST_CHARS, profile_of, salient
-from memforest.graph.relations import KnownRelation, RelationSeen, known_relations, state_lines
+from memforest.graph.relations import KnownRelation, known_relations, state_lines
 from memforest.ports import MOST_SOURCES, FoundLine, ends_of
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
+from memforest.store.entities import RelationRow
 from memforest.store.snapshot import StateSeen
 
 KEYS = ("ana", "bob", "davis", "miami")
@@ -41,13 +42,19 @@ def seen(
     )
 
 
+def related_by(source: int, label: str, target: int, fact: int, occurrence: int, at_ms: int) -> RelationRow:
+    """Return a relation that an occurrence states."""
+    return RelationRow(0, fact, occurrence, source, label, target, at_ms, at_ms)
+
+
 def related(
-    *states: StateSeen, told: tuple[RelationSeen, ...] = ()
+    *states: StateSeen, told: tuple[RelationRow, ...] = ()
 ) -> dict[tuple[str, str, str], KnownRelation]:
     """Return the relations by the keys of their ends; the occurrence of a state is 100 more than its row."""
     occurrences = {state.row: state.row + 100 for state in states}
-    found = known_relations(told, state_lines(states, ENTITIES), PLACES, occurrences, KEYS)
-    return {(KEYS[one.source], one.label, KEYS[one.target]): one for one in found}
+    lines = state_lines(states, ENTITIES).values()
+    found = known_relations(told, lines, ENTITIES, PLACES, occurrences)
+    return {(KEYS[source], label, KEYS[target]): one for (source, label, target), (_, one) in found.items()}
 
 
 def test_another_value_ends_a_relation_and_its_return_begins_it_anew() -> None:
@@ -99,9 +106,9 @@ def test_a_state_of_no_entity_of_oneself_or_of_nothing_is_no_relation() -> None:
 def test_one_label_however_it_is_written_and_a_state_gives_it_its_end() -> None:
     """Statements and states of one label are one relation, which the state ends."""
     told = (
-        RelationSeen(0, "Residence", 2, 5, 50, 15),
-        RelationSeen(0, " residence ", 2, 6, 60, 16),
-        RelationSeen(0, "residence", 0, 7, 70, 17),
+        related_by(10, "Residence", 12, 5, 50, 15),
+        related_by(10, " residence ", 12, 6, 60, 16),
+        related_by(10, "residence", 10, 7, 70, 17),
     )
     found = related(seen("Davis", 10, 1), seen("Miami", 20, 2), told=told)
     assert set(found) == {("ana", "residence", "davis"), ("ana", "residence", "miami")}
@@ -114,10 +121,10 @@ def test_one_label_however_it_is_written_and_a_state_gives_it_its_end() -> None:
 def test_a_statement_relates_from_when_it_was_first_so_with_no_end() -> None:
     """Of two occurrences the earlier one; a label of blanks is none."""
     told = (
-        RelationSeen(0, "met", 1, 5, 50, 30),
-        RelationSeen(0, "met", 1, 5, 51, 20),
-        RelationSeen(1, "met", 0, 5, 50, 30),
-        RelationSeen(0, " ", 1, 5, 50, 1),
+        related_by(10, "met", 11, 5, 50, 30),
+        related_by(10, "met", 11, 5, 51, 20),
+        related_by(11, "met", 10, 5, 50, 30),
+        related_by(10, " ", 11, 5, 50, 1),
     )
     found = related(told=told)
     assert set(found) == {("ana", "met", "bob"), ("bob", "met", "ana")}

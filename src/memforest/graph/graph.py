@@ -26,7 +26,7 @@ from memforest.graph.names import NameDecision, NamedEntity, Resolution
 from memforest.graph.relations import (
     Known,
     KnownRelation,
-    RelationSeen,
+    Lines,
     StateLine,
     known_relations,
     state_lines,
@@ -178,10 +178,6 @@ class Graph:
     """Place -> row ids of the stored entities that are one in it, ascending."""
     facts: Lists
     """Place -> fact rows of the snapshot that name it, ascending."""
-    turns: Lists
-    """Place -> turn rows of the snapshot that support these, ascending."""
-    of_fact: Lists
-    """Fact row -> places that it names."""
     edges: Edges
     relations: tuple[KnownRelation, ...]
     """By the key of the source, label, and key of the target."""
@@ -192,7 +188,8 @@ class Graph:
     by_key: Mapping[str, int]
     """Key or alias -> place."""
     spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Row id of a stored entity -> its label, and the names by which it is called beside that."""
+    """Row id of a stored entity -> its label, and the names by which it is called beside that; of those that have more
+    than the label of their place."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -220,24 +217,18 @@ class Graph:
     @cached_property
     def relations_of(self) -> Lists:
         """Place -> the relations that it is an end of, as positions in `relations`."""
-        ends = [[] for _ in range(len(self))]  # type: list[list[int]]
-        for at, one in enumerate(self.relations):
-            ends[one.source].append(at)
-            ends[one.target].append(at)
-        return Lists.of(ends)
+        ends = [end for one in self.relations for end in (one.source, one.target)]
+        return _lists(_ints(ends), np.arange(len(ends)) // 2, len(self))
 
     @cached_property
     def states_of(self) -> Lists:
         """Place -> what was told of its states, as positions in `states`."""
-        found = [[] for _ in range(len(self))]  # type: list[list[int]]
-        for at, line in enumerate(self.states):
-            found[line.place].append(at)
-        return Lists.of(found)
+        return _lists(_ints([line.place for line in self.states]), np.arange(len(self.states)), len(self))
 
     @property
     def nbytes(self) -> int:
         """Bytes of it, about."""
-        arrays = (self.ids, self.order, self.members, self.facts, self.turns, self.of_fact, self.edges)
+        arrays = (self.ids, self.order, self.members, self.facts, self.edges)
         objects = len(self) + len(self.relations) + len(self.states)
         return sum(one.nbytes for one in arrays) + OBJECT_BYTES * objects
 
@@ -283,7 +274,7 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
 
 
 class Making:
-    """The state that one making of a graph hands to the next: the resolved entities and the known relations.
+    """The state that one making of a graph hands to the next: the resolved entities, the relations and the timelines.
 
     It changes when it is used, so one graph at a time is made with it.
     """
@@ -291,18 +282,31 @@ class Making:
     def __init__(self) -> None:
         self._named: dict[int, NamedEntity] = {}
         self._resolver = Resolver()
+        self._had: tuple[Snapshot, GraphRows] | None = None
         self.relations: Known = {}
+        self.lines: Lines = {}
 
-    def resolved(self, named: Sequence[NamedEntity], choices: Sequence[NameDecision]) -> Resolution:
-        """Return which entities are one: what has changed since is compared again, where most has not."""
-        now = {one.id: one for one in named}
-        changed = [one for one in named if self._named.get(one.id) != one]
-        gone = self._named.keys() - now.keys()
-        if len(changed) + len(gone) > SHARE * len(now):
-            self._resolver = Resolver(named, choices)
-        else:
-            self._resolver.update(changed, gone, choices)
-        self._named = now
+    def resolved(self, snapshot: Snapshot, known: Ints, read: GraphRows) -> Resolution:
+        """Return which entities are one: what has changed since is compared again, where most has not.
+
+        Args:
+            snapshot: of the memory.
+            known: row ids of the entities, ascending.
+            read: what is read beside it.
+        """
+        there = set(known.tolist())
+        gone = self._named.keys() - there
+        touched = there if self._had is None else _touched(*self._had, snapshot, read) & there
+        touched |= there - self._named.keys()
+        if len(touched) + len(gone) > SHARE * len(there):
+            self._named, self._resolver, touched, gone = {}, Resolver(), there, set()
+        now = _named(snapshot, known, read, touched)
+        changed = [one for one in now if self._named.get(one.id) != one]
+        self._resolver.update(changed, gone, read.choices)
+        for entity in gone:
+            del self._named[entity]
+        self._named.update((one.id, one) for one in changed)
+        self._had = snapshot, read
         return self._resolver.resolution
 
 
@@ -319,61 +323,84 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     speaking = {speaker_key(name) for name in snapshot.speakers}
     people = ((row, one) for row, one in snapshot.entities.items() if one.kind == "participant")
     heard = [row for row, one in people if one.key in speaking]
-    known = np.union1d(snapshot.mentions[:, 1], np.array(heard, dtype=np.int64))
-    resolution = making.resolved(_named(snapshot, known, read), read.choices)
-    stands = np.array([resolution.of(entity) for entity in known.tolist()], dtype=np.int64)
+    known = np.union1d(snapshot.mentions[:, 1], _ints(heard))
+    resolution = making.resolved(snapshot, known, read)
+    stands = _ints([resolution.of(entity) for entity in known.tolist()])
     ids = np.unique(stands)
-    place_of = dict(zip(known.tolist(), np.searchsorted(ids, stands).tolist(), strict=True))
-    keys = tuple(snapshot.entities[entity].key for entity in ids.tolist())
+    places = np.searchsorted(ids, stands)
+    place_of = dict(zip(known.tolist(), places.tolist(), strict=True))
+    standing = [snapshot.entities[entity] for entity in ids.tolist()]
+    keys = tuple(one.key for one in standing)
     by_key = {key: place_of[entity] for key, entity in snapshot.names.items() if entity in place_of}
     order = np.empty(len(ids), dtype=np.int64)
     order[sorted(range(len(ids)), key=keys.__getitem__)] = np.arange(len(ids))
-    members = _lists(np.searchsorted(ids, stands), known, len(ids))
-    of_mention = np.searchsorted(ids, stands)[np.searchsorted(known, snapshot.mentions[:, 1])]
+    members = _lists(places, known, len(ids))
+    of_mention = places[np.searchsorted(known, snapshot.mentions[:, 1])]
     fact, place = _once(snapshot.mentions[:, 0], of_mention, len(known))
-    lines = state_lines(snapshot.states, place_of)
-    seen = (
-        RelationSeen(
-            place_of[one.source], one.label, place_of[one.target], one.fact, one.occurrence, one.at_ms
-        )
-        for one in read.relations
-        if one.source in place_of and one.target in place_of
+    making.lines = state_lines(snapshot.states, place_of, making.lines)
+    lines = tuple(making.lines.values())
+    making.relations = known_relations(
+        read.relations, lines, place_of, by_key, read.occurrence_of, making.relations
     )
-    related = known_relations(seen, lines, by_key, read.occurrence_of, keys, making.relations)
-    facts = _lists(place, fact, len(ids))
+    related = tuple(
+        making.relations[ends][1]
+        for ends in sorted(making.relations, key=lambda one: (keys[one[0]], one[1], keys[one[2]]))
+    )
+    kinds = [one.kind for one in standing]
+    for joined in np.flatnonzero(members.counts > 1).tolist():
+        kinds[joined] = _kind(snapshot, members[joined])
+    called = sorted(entity for entity in {*read.spelled, *resolution.into} if entity in place_of)
     return Graph(
         ids,
         order,
         keys,
-        tuple(snapshot.entities[entity].label for entity in ids.tolist()),
-        tuple(_kind(snapshot, members[one]) for one in range(len(ids))),
+        tuple(one.label for one in standing),
+        tuple(kinds),  # type: ignore[arg-type]  # a column of kinds
         members,
-        facts,
-        _turns_of(snapshot, facts),
-        _lists(fact, place, len(snapshot.facts.ids)),
+        _lists(place, fact, len(ids)),
         _edges(snapshot, (fact, place), related, resolution, place_of, order),
         related,
-        tuple(lines),
+        lines,
         resolution,
         by_key,
-        {row: (snapshot.entities[row].label, *read.spelled.get(row, ())) for row in known.tolist()},
+        {row: (snapshot.entities[row].label, *read.spelled.get(row, ())) for row in called},
     )
 
 
-def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity]:
-    """Return the entities as they are compared by name."""
+def _touched(had: Snapshot, had_read: GraphRows, snapshot: Snapshot, read: GraphRows) -> set[int]:
+    """Return the entities of which anything differs that they are compared by."""
+    was, now = (
+        np.stack([one.facts.ids[one.mentions[:, 0]], one.mentions[:, 1]], axis=1) for one in (had, snapshot)
+    )
+    codes = [pairs[:, 0] << 32 | pairs[:, 1] for pairs in (was, now)]
+    differ = np.setxor1d(codes[0], codes[1], assume_unique=True)
+    both = np.concatenate([was, now])
+    touched = set(both[np.isin(both[:, 0], differ >> 32), 1].tolist())
+    touched.update(entity for _, entity in had.names.items() ^ snapshot.names.items())
+    touched.update(entity for *_, entity in {*had_read.apart} ^ {*read.apart})
+    for before, after in ((had.entities, snapshot.entities), (had_read.spelled, read.spelled)):
+        changed = (row for row in before.keys() | after.keys() if before.get(row) != after.get(row))
+        touched.update(changed)
+    return touched
+
+
+def _named(snapshot: Snapshot, known: Ints, read: GraphRows, wanted: Collection[int]) -> list[NamedEntity]:
+    """Return some of the known entities as they are compared by name."""
     aliases: dict[int, list[str]] = {}
     for key, entity in snapshot.names.items():
-        if entity in snapshot.entities and snapshot.entities[entity].key != key:
+        if entity in wanted and snapshot.entities[entity].key != key:
             aliases.setdefault(entity, []).append(key)
+    asked = np.isin(known, _ints(wanted))
     mentions = snapshot.mentions
     member = np.searchsorted(known, mentions[:, 1])
-    supports = np.bincount(member, minlength=len(known)).tolist()
-    by_fact = np.lexsort((member, mentions[:, 0]))
-    pairs = pairs_within(mentions[by_fact, 0], member[by_fact], _hubs(snapshot, known))
-    near = beside = _others(known, *pairs[1:])
+    supports = np.bincount(member, minlength=len(known))
+    facts = np.zeros(len(snapshot.facts.ids), dtype=np.bool_)
+    facts[mentions[asked[member], 0]] = True
+    beside_them = facts[mentions[:, 0]]
+    pairs = pairs_within(mentions[beside_them, 0], member[beside_them], _hubs(snapshot, known))
+    near = beside = _others(known, asked, *pairs[1:])
     if read.apart:
-        beside = _others(known, *_beside(snapshot, known, read.apart, pairs))
+        beside = _others(known, asked, *_beside(snapshot, known, read.apart, pairs))
     return [
         NamedEntity(
             row,
@@ -382,11 +409,11 @@ def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity
             snapshot.entities[row].label,
             tuple(name for name in read.spelled.get(row, ()) if name != snapshot.entities[row].label),
             tuple(sorted(aliases.get(row, ()))),
-            supports[at],
+            int(supports[at]),
             near.get(at, frozenset()),
             beside.get(at, frozenset()),
         )
-        for at, row in enumerate(known.tolist())
+        for at, row in zip(np.flatnonzero(asked).tolist(), known[asked].tolist(), strict=True)
     ]
 
 
@@ -405,11 +432,11 @@ def _beside(
     return np.concatenate([pairs[1][once], one]), np.concatenate([pairs[2][once], other])
 
 
-def _others(known: Ints, one: Ints, other: Ints) -> dict[int, frozenset[int]]:
-    """Return position of an entity -> row ids of those that it makes a pair with."""
-    code = np.sort(np.concatenate([one * len(known) + other, other * len(known) + one]))
-    code = code[np.diff(code, prepend=-1) != 0]
-    source, target = np.divmod(code, max(len(known), 1))
+def _others(known: Ints, asked: NDArray[np.bool_], one: Ints, other: Ints) -> dict[int, frozenset[int]]:
+    """Return position of an entity that is asked for -> row ids of those that it makes a pair with."""
+    code = np.concatenate([source * len(known) + target for source, target in ((one, other), (other, one))])
+    code = np.sort(code[asked[np.concatenate([one, other])]])
+    source, target = np.divmod(code[np.diff(code, prepend=-1) != 0], max(len(known), 1))
     starts = np.flatnonzero(np.diff(source, prepend=-1))
     ends = np.append(starts, len(source))[1:]
     rows_ = known[target].tolist()
@@ -435,21 +462,14 @@ def _once(first: Ints, second: Ints, size: int) -> tuple[Ints, Ints]:
     return one, other
 
 
+def _ints(values: Collection[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64, count=len(values))
+
+
 def _lists(owners: Ints, values: Ints, count: int) -> Lists:
     """Return the values of each of `count` owners, ascending."""
     order = np.lexsort((values, owners))
     return Lists(values[order], np.cumsum(np.bincount(owners, minlength=count)[:count], dtype=np.int64))
-
-
-def _turns_of(snapshot: Snapshot, facts: Lists) -> Lists:
-    """Return place -> turn rows behind the facts that name it."""
-    turns = snapshot.turns_of_fact
-    ends = turns.ends[facts.values]
-    counts = turns.counts[facts.values]
-    owners, values = np.repeat(facts.owners, counts), turns.values[ranges(ends - counts, ends)]
-    size = max(len(snapshot.turns.ids), 1)
-    owner, turn = _once(owners, values, size)
-    return Lists(turn, np.cumsum(np.bincount(owner, minlength=len(facts))[: len(facts)], dtype=np.int64))
 
 
 def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:

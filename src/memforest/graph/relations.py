@@ -9,27 +9,16 @@ weight. Only a state ends: where another value took its place or somebody said t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.timeline import Segment, observations, same_value, timeline
+from memforest.store.entities import RelationRow
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
 Span = tuple[int | None, int | None]
 """[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
-
-
-class RelationSeen(NamedTuple):
-    """One occurrence of a statement that relates two entities, which are places of the graph."""
-
-    source: int
-    label: str
-    target: int
-    fact: int
-    occurrence: int
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +29,8 @@ class StateLine:
     attribute: str
     segments: tuple[Segment, ...]
     states: tuple[StateSeen, ...]
+    telling: tuple[tuple[str | None, tuple[StateSeen, ...]], ...]
+    """Of each segment: the key of its value, and the observations that tell of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,45 +66,51 @@ class KnownRelation:
         )
 
 
-@dataclass(slots=True)
-class _RelationEvidence:
-    """What tells of one relation, while it is gathered."""
-
-    facts: dict[int, int] = field(default_factory=dict)
-    """Fact -> the first time at which it tells of it."""
-    occurrences: set[int] = field(default_factory=set)
-    first_ms: int | None = None
-    spans: list[Span] = field(default_factory=list)
-    latest_ms: int = 0
-
-    def add(self, fact: int, occurrence: int, at_ms: int) -> None:
-        self.facts[fact] = min(at_ms, self.facts.get(fact, at_ms))
-        self.occurrences.add(occurrence)
-        self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
-        self.latest_ms = max(self.latest_ms, at_ms)
-
-
 _Ends = tuple[int, str, int]
-Known = dict[_Ends, tuple[list[RelationSeen], KnownRelation]]
-"""Source, label and target -> the statements that tell of these alone, and the relation that they make."""
+_Evidence = tuple[list[Span], list[tuple[int, int, int]]]
+"""When states say that a relation held, and what tells of it: (fact, occurrence, when), of states and of statements."""
+Known = dict[_Ends, tuple[_Evidence, KnownRelation]]
+"""Source, label and target -> what tells of these, and the relation that it makes."""
+Lines = dict[tuple[StateSeen, ...], StateLine]
+"""Observations -> the timeline that is read from them."""
 
 
-def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> list[StateLine]:
+def state_lines(
+    states: Iterable[StateSeen], place_of: Mapping[int, int], before: Lines | None = None
+) -> Lines:
     """Return the timelines of entities, by place and attribute; of an attribute that holds many values one a value.
 
-    The observations of entities that are one are read together. What is not told to be of something is left out.
+    The observations of entities that are one are read together. What is not told to be of something is left out. What
+    was read from the same observations before is not read again.
     """
     gathered: dict[tuple[int, str], list[StateSeen]] = {}
     for state in states:
         if state.attribute != UNSPECIFIED and state.entity in place_of:
             gathered.setdefault((place_of[state.entity], state.attribute), []).append(state)
-    found: list[StateLine] = []
+    found: Lines = {}
     for (place, attribute), told in sorted(gathered.items()):
         told.sort(key=lambda state: (state.at_ms, state.tie, state.fact, state.row))
-        for group in by_value(told) if holds_many(attribute) else [told]:
-            segments = timeline(observations(group))
-            found.append(StateLine(place, attribute, tuple(segments), tuple(group)))
+        for group in map(tuple, by_value(told) if holds_many(attribute) else [told]):
+            had = None if before is None else before.get(group)
+            found[group] = _line(place, attribute, group) if had is None else replace(had, place=place)
     return found
+
+
+def _line(place: int, attribute: str, states: tuple[StateSeen, ...]) -> StateLine:
+    segments = tuple(timeline(observations(states)))
+    by_fact: dict[int, list[StateSeen]] = {}
+    for state in states:
+        by_fact.setdefault(state.fact, []).append(state)
+    telling = []
+    for segment in segments:
+        seen = (state for fact in set(segment.facts) for state in by_fact.get(fact, ()))
+        told = tuple(
+            state
+            for state in seen
+            if any(same_value(value or "", segment.value) for value in (state.value, state.previous))
+        )
+        telling.append((entity_key(segment.value), told))
+    return StateLine(place, attribute, segments, states, tuple(telling))
 
 
 def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
@@ -129,85 +126,64 @@ def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
 
 
 def known_relations(
-    seen: Iterable[RelationSeen],
+    seen: Iterable[RelationRow],
     lines: Iterable[StateLine],
+    place_of: Mapping[int, int],
     place_of_key: Mapping[str, int],
     occurrence_of: Mapping[int, int],
-    keys: Sequence[str],
     before: Known | None = None,
-) -> tuple[KnownRelation, ...]:
-    """Return the relations, by the keys of their ends and their label. One of an entity to itself is none.
+) -> Known:
+    """Return the relations. One of an entity to itself is none.
 
     Args:
         seen: what statements relate.
         lines: what was told of states.
+        place_of: entity -> place of the graph.
         place_of_key: key or alias -> place of the graph.
         occurrence_of: row of a state -> the occurrence that tells of it.
-        keys: place -> key.
-        before: what was made of statements before, by which the same is not made again; it is brought up to date.
+        before: relations that were made before; what the same tells of is not made again.
     """
-    said: dict[_Ends, list[RelationSeen]] = {}
+    told: dict[_Ends, _Evidence] = {}
+    for line in lines:
+        label = fold(line.attribute)
+        for segment, (key, states) in zip(line.segments, line.telling, strict=True):
+            target = place_of_key.get(key or "")
+            if target is not None and target != line.place:
+                spans, telling = told.setdefault((line.place, label, target), ([], []))
+                spans.append((segment.start_ms, segment.end_ms))
+                telling += [(one.fact, occurrence_of.get(one.row, 0), one.at_ms) for one in states]
     folded: dict[str, str] = {}
     for one in seen:
-        label = folded.get(one.label)
-        if label is None:
-            label = folded[one.label] = fold(one.label)
-        if one.source != one.target and label:
-            said.setdefault((one.source, label, one.target), []).append(one)
-    told = _of_states(lines, place_of_key, occurrence_of)
-    before = {} if before is None else before
-    for ends in before.keys() - said.keys():
-        del before[ends]
-    found: dict[_Ends, KnownRelation] = {}
-    for ends, some in said.items():
-        if ends in told:
-            for one in some:
-                told[ends].add(one.fact, one.occurrence, one.at_ms)
-        elif (had := before.get(ends)) is not None and had[0] == some:
-            found[ends] = had[1]
-        else:
-            made = _RelationEvidence()
-            for one in some:
-                made.add(one.fact, one.occurrence, one.at_ms)
-            found[ends] = _known(*ends, made)
-            before[ends] = some, found[ends]
-    found |= {ends: _known(*ends, one) for ends, one in told.items()}
-    return tuple(found[ends] for ends in sorted(found, key=lambda one: (keys[one[0]], one[1], keys[one[2]])))
+        if one.label not in folded:
+            folded[one.label] = fold(one.label)
+        source, label, related = place_of.get(one.source), folded[one.label], place_of.get(one.target)
+        if source is not None and related is not None and source != related and label:
+            _, telling = told.setdefault((source, label, related), ([], []))
+            telling.append((one.fact, one.occurrence, one.at_ms))
+    found: Known = {}
+    for ends, evidence in told.items():
+        had = None if before is None else before.get(ends)
+        found[ends] = had if had is not None and had[0] == evidence else (evidence, _known(*ends, *evidence))
+    return found
 
 
-def _of_states(
-    lines: Iterable[StateLine], place_of_key: Mapping[str, int], occurrence_of: Mapping[int, int]
-) -> dict[_Ends, _RelationEvidence]:
-    """Return the relations that states tell of."""
-    told: dict[_Ends, _RelationEvidence] = {}
-    for line in lines:
-        by_fact: dict[int, list[StateSeen]] = {}
-        for state in line.states:
-            by_fact.setdefault(state.fact, []).append(state)
-        for segment in line.segments:
-            target = place_of_key.get(entity_key(segment.value) or "")
-            if target is None or target == line.place:
-                continue
-            found = told.setdefault((line.place, fold(line.attribute), target), _RelationEvidence())
-            found.spans.append((segment.start_ms, segment.end_ms))
-            for state in (state for fact in set(segment.facts) for state in by_fact.get(fact, ())):
-                if any(same_value(value or "", segment.value) for value in (state.value, state.previous)):
-                    found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
-    return told
-
-
-def _known(source: int, label: str, target: int, told: _RelationEvidence) -> KnownRelation:
-    first = told.first_ms or 0
-    spans = sorted(told.spans, key=lambda span: (span[0] is not None, span[0] or 0)) or [(first, None)]
-    facts = tuple(sorted(told.facts, key=lambda fact: (told.facts[fact], fact)))
+def _known(
+    source: int, label: str, target: int, spans: list[Span], telling: list[tuple[int, int, int]]
+) -> KnownRelation:
+    facts: dict[int, int] = {}
+    for fact, _, at_ms in telling:
+        facts[fact] = min(at_ms, facts.get(fact, at_ms))
+    occurrences = {occurrence for _, occurrence, _ in telling}
+    first = min((at_ms for *_, at_ms in telling), default=0)
+    held = sorted(spans, key=lambda span: (span[0] is not None, span[0] or 0)) or [(first, None)]
     return KnownRelation(
         source,
         label,
         target,
-        len(told.occurrences),
-        tuple(spans),
-        facts,
-        tuple(sorted(told.occurrences)),
+        len(occurrences),
+        tuple(held),
+        tuple(sorted(facts, key=lambda fact: (facts[fact], fact))),
+        tuple(sorted(occurrences)),
         first,
-        told.latest_ms,
+        max((at_ms for *_, at_ms in telling), default=0),
     )

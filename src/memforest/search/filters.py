@@ -29,7 +29,7 @@ from memforest.reading.timestamps import zone_named
 from memforest.reading.tokens import split_sentences
 from memforest.records import QuestionPlan, SubQuery
 from memforest.search.forest import Forest
-from memforest.search.scores import Groups, Scores, stable_order, standardise
+from memforest.search.scores import Groups, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.search.timeline import Segment, segments_of, timelines, valid_until
 from memforest.store import meta
@@ -62,9 +62,11 @@ def fact_places(snapshot: Snapshot) -> NDArray[np.int64]:
     np.minimum.at(first, facts.pairs[:, 0], turn_places(snapshot)[facts.pairs[:, 1]])
     ordered = np.lexsort((first, facts.said_ms))
     same = (np.diff(facts.said_ms[ordered]) == 0) & (np.diff(first[ordered]) == 0)
-    tied = np.flatnonzero(np.r_[same, False] | np.r_[False, same]) if len(ordered) else ordered
-    rows = ordered[tied]  # of one turn: few, and only these are put in order by what they say
-    ordered[tied] = rows[np.lexsort((facts.key[rows], first[rows], facts.said_ms[rows]))]
+    while len(wrong := np.flatnonzero(same & (np.diff(facts.key[ordered]) < 0))):
+        # Of one turn, mostly two or three facts: neighbours change places, those at even places and at odd ones in turn.
+        for turn in (wrong[wrong % 2 == 0], wrong[wrong % 2 == 1]):
+            swapped = turn[facts.key[ordered[turn]] > facts.key[ordered[turn + 1]]]
+            ordered[swapped], ordered[swapped + 1] = ordered[swapped + 1], ordered[swapped]
     return _places(ordered)
 
 
@@ -363,8 +365,7 @@ class TurnSupports:
 def told_by(snapshot: Snapshot) -> TurnSupports:
     """Return the supports of a snapshot by turn, then by the place of the fact."""
     pairs = snapshot.facts.pairs
-    pairs = pairs[stable_order(fact_places(snapshot)[pairs[:, 0]])]
-    pairs = pairs[stable_order(pairs[:, 1])]
+    pairs = pairs[np.lexsort((fact_places(snapshot)[pairs[:, 0]], pairs[:, 1]))]
     groups = Groups.of(pairs[:, 1])
     return TurnSupports(pairs[groups.starts, 1], pairs[:, 1].copy(), pairs[:, 0].copy(), groups)
 

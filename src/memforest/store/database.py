@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -430,6 +430,21 @@ class Database:
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             yield self._open_writer()
+
+    @contextmanager
+    def unfolded(self) -> Iterator[None]:
+        """Leave in the log what is written meanwhile, however much: `purge` finds in it which pages have changed.
+
+        Errors are those of `maintained`.
+        """
+        with self.maintained() as conn:
+            (pages,) = conn.execute("PRAGMA wal_autocheckpoint").fetchone()
+            conn.execute("PRAGMA wal_autocheckpoint = 0")
+        try:
+            yield
+        finally:
+            with suppress(StoreClosedError), self.maintained() as conn:
+                conn.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file, as far as readers allow; errors are those of `maintained`."""

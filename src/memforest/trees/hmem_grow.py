@@ -211,8 +211,7 @@ def grown(
             windows[level, key] = known, joined[: len(members)]
             parent[members] = members[joined[: len(members)]]
         begun, number = np.unique(parent, return_inverse=True)
-        named = [keys[at] for at in of[begun].tolist()]  # the window in which they joined
-        below = growth.above(below, number, level + 1, named)
+        below = growth.above(below, number, level + 1, (keys, of[begun]))  # the window in which they joined
         founders = founders[begun]
     growth.above(below, np.unique(of_tree[founders], return_inverse=True)[1], ROOT)
     bare = growth.forest()

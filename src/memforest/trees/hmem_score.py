@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from memforest.search.context_scores import Base, along_stretches, as_said
 from memforest.search.filters import LEXICAL, Search, told_by
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.scores import Scores, robustness, share_of_most, standardise, time_overlap
-from memforest.search.snapshot import Lists, Snapshot, once_per_snapshot, ranges
+from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.store.connections import Tx
 from memforest.times import to_ms
 from memforest.trees.index import Index, leaves_beneath
@@ -331,9 +330,9 @@ def _led_to(snapshot: Snapshot, graph: Graph, places: Sequence[int]) -> tuple[Fl
         np.zeros(len(snapshot.facts.ids), dtype=np.bool_),
         np.zeros(len(snapshot.turns.ids), dtype=np.bool_),
     )
-    for flags, lists in ((facts, graph.facts), (turns, graph.turns)):
-        ends = lists.ends[chosen]
-        flags[lists.values[ranges(ends - lists.counts[chosen], ends)]] = True
+    facts[graph.facts.of_rows(chosen)] = True
+    supported, by = snapshot.facts.pairs.T
+    turns[by[facts[supported]]] = True
     return facts, turns
 
 
@@ -349,33 +348,21 @@ def _nearness(snapshot: Snapshot, graph: Graph, closest: Mapping[int, float]) ->
     return standardise(found) if found.any() else None
 
 
-_states: WeakKeyDictionary[Graph, Lists] = WeakKeyDictionary()
-
-
 def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
     """Return 1 for turns that tell a state or relation of an entity that is named in full, else 0; None if none does."""
     places = [place for place, score in named.items() if score == 1]
     if not places:
         return None
-    known = _states.get(graph)
-    if known is None:
-        known = _states.setdefault(graph, _facts_of_states(snapshot, graph))
+    told = {
+        state.fact for place in places for at in graph.states_of[place] for state in graph.states[at].states
+    }
+    told.update(
+        fact for place in places for at in graph.relations_of[place] for fact in graph.relations[at].facts
+    )
     of_fact = np.zeros(len(snapshot.facts.ids))
-    for place in places:
-        of_fact[list(known[place])] = 1.0
+    of_fact[list(snapshot.rows_of_facts(list(told)))] = 1.0
     found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
     return found if found.any() else None
-
-
-def _facts_of_states(snapshot: Snapshot, graph: Graph) -> Lists:
-    """Return for each entity the rows of the facts that tell its states and relations."""
-    told: list[set[int]] = [set() for _ in range(len(graph))]
-    for line in graph.states:
-        told[line.place].update(state.fact for state in line.states)
-    for one in graph.relations:
-        for place in (one.source, one.target):
-            told[place].update(one.facts)
-    return Lists.of(snapshot.rows_of_facts(sorted(facts)) for facts in told)
 
 
 def _notes(

@@ -86,7 +86,7 @@ class Growth:
         return self.leaves(tree, kind, first, starts, ends + 1, end)
 
     def above(
-        self, below: Ints, group: Ints, level: int | Ints, windows: Sequence[str] | None = None
+        self, below: Ints, group: Ints, level: int | Ints, windows: tuple[Sequence[str], Ints] | None = None
     ) -> Ints:
         """Put nodes above others, and return their rows.
 
@@ -94,7 +94,7 @@ class Growth:
             below: the rows that get a parent, those of one parent in their order.
             group: number of the new node above each, from 0 on; every number has one.
             level: of the new nodes.
-            windows: the key of each new node's calendar window.
+            windows: the keys of calendar windows, and the number of each new node's among them.
         """
         if not len(below):
             return NOTHING
@@ -103,7 +103,10 @@ class Growth:
         starts = np.flatnonzero(np.r_[True, np.diff(own) != 0])
         count = len(starts)
         tree, start, end = (np.concatenate(one)[rows] for one in (self._tree, self._start_ms, self._end_ms))
-        keys = [self._names.setdefault(key, len(self._names)) for key in windows or ()]
+        window = np.full(count, NONE, dtype=np.int64)
+        if windows is not None:
+            codes = [self._names.setdefault(key, len(self._names)) for key in windows[0]]
+            window = np.array(codes, dtype=np.int64)[windows[1]]
         made = self._add(
             tree[starts],
             np.broadcast_to(np.asarray(level, dtype=np.int64), count).copy(),
@@ -112,7 +115,7 @@ class Growth:
             np.full(count, NONE, dtype=np.int64),
             np.minimum.reduceat(start, starts),
             np.maximum.reduceat(end, starts),
-            np.array(keys, dtype=np.int64) if windows else np.full(count, NONE, dtype=np.int64),
+            window,
         )
         self._parents.append((rows, made[own - own[0]]))
         return made

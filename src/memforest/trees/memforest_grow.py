@@ -276,31 +276,35 @@ def derive(
         places: of each fact in time order.
         old: of an earlier snapshot; it saves work, and the scenes are the same.
     """
-    rows = np.asarray(facts.vectors.rows)
-    known = np.flatnonzero(rows.any(axis=1))
-    if not len(known):
+    order = np.argsort(mixed(facts.key.astype(np.uint64)), kind="stable")
+    centred = facts.vectors[order]
+    known = centred.any(axis=1)
+    if not known.all():
+        order, centred = order[known], centred[known]
+    if not len(order):
         return NO_SCENES, None
-    order = known[np.argsort(mixed(facts.key[known].astype(np.uint64)), kind="stable")]
-    background = rows[order[:SAMPLE]].mean(axis=0)
-    centred = rows[order] - background
+    of_vector, background = marks_of(centred), centred[:SAMPLE].mean(axis=0)
+    centred -= background
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)
     start, end = (times[order] for times in fact_times(facts))
     of_time = mixed(start.astype(np.uint64), end)
-    marks = mixed(mixed(facts.key[order].astype(np.uint64), marks_of(rows[order])), of_time).astype(np.int64)
+    marks = mixed(mixed(facts.key[order].astype(np.uint64), of_vector), of_time).astype(np.int64)
     base = background.tobytes(), thresholds
     compare = _Comparing(centred, start, end, marks, thresholds.time)
     old = old if old is not None and old.base == base else None
     pivots = _first_pivots(compare, thresholds.join, old)
+    every = np.arange(len(marks))
+    had = every if old is None else rows_of(old.marks, marks)
     rounds: list[_Tops] = []
     split: dict[tuple[int, int, int], Ints] = {}
     while True:
         at = len(rounds)
         if old is not None and at < len(old.rounds):
-            rounds.append(compare.tops(pivots, old.rounds[at], old.marks))
+            rounds.append(compare.tops(pivots, old.rounds[at], had))
         else:
-            rounds.append(compare.tops(pivots, rounds[-1] if rounds else None, marks))
-        _, top, score = rounds[-1]
-        best = np.searchsorted(pivots, rows_of(marks, top[:, 0]))
+            rounds.append(compare.tops(pivots, rounds[-1] if rounds else None, every))
+        own_marks, top, score = rounds[-1]
+        best = rows_of(own_marks, top[:, 0])
         best[pivots] = np.arange(len(pivots))  # each is in its own scene
         full = np.flatnonzero(np.bincount(best, minlength=len(pivots)) > MAX_SIZE)
         room = MAX_SCENES - len(pivots)
@@ -319,7 +323,7 @@ def derive(
             parts.append(split[key][:room])
         pivots = np.union1d(pivots, rows_of(marks, np.concatenate(parts)[:room]))
     next_ = np.where(np.isfinite(score[:, 1]), top[:, 1], top[:, 0])
-    second = np.searchsorted(pivots, rows_of(marks, next_))
+    second = rows_of(own_marks, next_)
     twice = np.flatnonzero((score[:, 1] >= thresholds.second) & (second != best))
     in_time = np.argsort(places[order[pivots]], kind="stable")
     number = np.empty(len(pivots), dtype=np.int64)
@@ -344,15 +348,15 @@ class _Comparing:
     time: float
     """What nearness in time adds."""
 
-    def tops(self, pivots: Ints, old: _Tops | None, old_marks: Ints) -> _Tops:
-        """Return the two pivots that each fact is most like; what is the same in `old`, of facts with those marks, is kept."""
+    def tops(self, pivots: Ints, old: _Tops | None, had: Ints) -> _Tops:
+        """Return the two pivots that each fact is most like; `old` is kept of facts that had a row in it, and have the same pivots."""
         top = np.full((len(self.marks), 2), NONE, dtype=np.int64)
         score = np.full((len(self.marks), 2), -np.inf)
         anew, added = np.ones(len(self.marks), dtype=np.bool_), pivots
         if old is not None:
-            had = rows_of(old_marks, self.marks)
             there = np.flatnonzero(had >= 0)
-            was = rows_of(self.marks, old[1][had[there]].ravel()).reshape(-1, 2)
+            now = np.append(rows_of(self.marks, old[0]), NONE)
+            was = now[rows_of(old[0], old[1][had[there]].ravel())].reshape(-1, 2)
             stays = np.isin(was, pivots).all(axis=1)
             rows = there[stays]
             anew[rows] = False

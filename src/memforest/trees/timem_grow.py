@@ -168,7 +168,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
         own = [one[at_level] for one in keys]
         new = np.array([at == 0 or own[at] != own[at - 1] for at in range(len(own))], dtype=np.bool_)
         names = [key for key, begin in zip(own, new.tolist(), strict=True) if begin]
-        rows = growth.above(below, np.cumsum(new) - 1, level, names)
+        rows = growth.above(below, np.cumsum(new) - 1, level, (names, np.arange(len(names))))
         spans = [_bounds_ms(key, UNITS[level], zone) for key in names]
         bounds.append((rows, [first for first, _ in spans], [last for _, last in spans]))
         below, keys = rows, [one for one, begin in zip(keys, new.tolist(), strict=True) if begin]

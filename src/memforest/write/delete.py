@@ -224,7 +224,7 @@ def delete_target(db: Database, target: DeleteTarget, now_ms: int) -> tuple[Dele
         NotFoundError: if there is nothing of that kind and name.
         StoreError: if the file cannot be written.
     """
-    with db.write() as tx:
+    with db.unfolded(), db.write() as tx:
         return _deleted(tx, target, now_ms)
 
 
