@@ -367,10 +367,23 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     )
 
 
+_SPEAKS = 1 << 31
+"""Added to the row id of an entity that speaks, so that it is told from one that is named."""
+
+
 def _touched(had: Snapshot, had_read: GraphRows, snapshot: Snapshot, read: GraphRows) -> set[int]:
     """Return the entities of which anything differs that they are compared by."""
     was, now = (
-        np.stack([one.facts.ids[one.mentions[:, 0]], one.mentions[:, 1]], axis=1) for one in (had, snapshot)
+        np.stack(
+            [
+                np.r_[one.facts.ids[one.mentions[:, 0]], one.facts.ids],
+                np.r_[
+                    one.mentions[:, 1], one.facts.speaker + _SPEAKS
+                ],  # who speaks is paired with all in a long fact
+            ],
+            axis=1,
+        )
+        for one in (had, snapshot)
     )
     codes = [pairs[:, 0] << 32 | pairs[:, 1] for pairs in (was, now)]
     differ = np.setxor1d(codes[0], codes[1], assume_unique=True)

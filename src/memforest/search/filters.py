@@ -62,11 +62,9 @@ def fact_places(snapshot: Snapshot) -> NDArray[np.int64]:
     np.minimum.at(first, facts.pairs[:, 0], turn_places(snapshot)[facts.pairs[:, 1]])
     ordered = np.lexsort((first, facts.said_ms))
     same = (np.diff(facts.said_ms[ordered]) == 0) & (np.diff(first[ordered]) == 0)
-    while len(wrong := np.flatnonzero(same & (np.diff(facts.key[ordered]) < 0))):
-        # Of one turn, mostly two or three facts: neighbours change places, those at even places and at odd ones in turn.
-        for turn in (wrong[wrong % 2 == 0], wrong[wrong % 2 == 1]):
-            swapped = turn[facts.key[ordered[turn]] > facts.key[ordered[turn + 1]]]
-            ordered[swapped], ordered[swapped + 1] = ordered[swapped + 1], ordered[swapped]
+    tied = np.flatnonzero(np.r_[same, False] | np.r_[False, same]) if len(ordered) else ordered
+    rows = ordered[tied]  # of one turn: few, and only these are put in order by what they say
+    ordered[tied] = rows[np.lexsort((facts.key[rows], first[rows], facts.said_ms[rows]))]
     return _places(ordered)
 
 
