@@ -111,7 +111,8 @@ def lines_by(snapshot: Snapshot, entity: int, end_ms: int) -> list[StateLine]:
     states = [state for state in states_of_entity(snapshot, entity) if state.at_ms < end_ms]
     rows = np.array(snapshot.rows_of_facts([state.fact for state in states]), dtype=np.int64)
     told = (snapshot.facts.said_ms[rows] < end_ms).tolist()
-    return state_lines([state for state, known in zip(states, told, strict=True) if known], {entity: 0})
+    here = (state for state, known in zip(states, told, strict=True) if known)
+    return [*state_lines(here, {entity: 0}).values()]
 
 
 def changes_of(lines: Iterable[StateLine], since_ms: int) -> list[Changed]:
