@@ -192,7 +192,7 @@ def test_an_export_as_it_is_downloaded(name: str) -> None:
         ("claude.json", '"2024-05-01T09:00:20Z"', '"soon"', "item 0, message 1"),
         ("telegram.json", '"1714557660"', '"1"', "messages[1] (id 2)"),
         ("mem0.json", '"memory": "Lives in Porto"', '"memory": null', "results[1]"),
-        ("mem0.json", '"2024-05-01T08:00:00-07:00"', '"soon"', "results[1].created_at"),
+        ("mem0.json", '"2024-05-01T08:00:00-07:00"', '"soon"', "results[1]"),
         ("longmemeval.json", '{"role": "user", "content": "Tell me a joke."}', "7", "item 0, haystack_sessions[1][0]"),
         ("realtalk.json", '{"clean_text": "Good luck!"', '7, {"clean_text": "Good luck!"', "session_1[1]"),
         ("log.txt", "2024-05-01 10:00:00 Ana", "2024-13-01 10:00:00 Ana", "line 1"),
