@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import click
 from rich.text import Text
 
 from memforest import __version__
-from memforest.cli.call import Call, command
-from memforest.cli.screen import Screen, clean, columns, counted
+from memforest.cli.call import Call, command, flag
+from memforest.cli.screen import Screen, clean, counted
 from memforest.config import Config
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, MemForestError, ModelError
@@ -35,6 +35,8 @@ from memforest.store.connections import cipher_version, sqlite_abilities
 from memforest.store.directory import is_own_name, memory_files, owner_of
 
 Status = Literal["ok", "note", "broken"]
+
+E = TypeVar("E", ChatEndpoint, EmbeddingEndpoint)
 
 TRIAL_TIMEOUT_S = 30.0
 """One try of at most so long: who asks whether a model answers wants to know it soon."""
@@ -114,7 +116,7 @@ def _described(endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> str:
 
 
 async def _reply(endpoint: ChatEndpoint, step: str) -> str:
-    chat = OpenAIChat(replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S)))
+    chat = OpenAIChat(_once(endpoint))
     ask = ChatRequest(step, (Message("user", "Reply with the word: ready"),), max_tokens=TRIAL_TOKENS)
     started = time.perf_counter()
     try:
@@ -125,9 +127,7 @@ async def _reply(endpoint: ChatEndpoint, step: str) -> str:
 
 
 async def _vector(endpoint: EmbeddingEndpoint) -> str:
-    embedder = OpenAIEmbedder(
-        replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S))
-    )
+    embedder = OpenAIEmbedder(_once(endpoint))
     started = time.perf_counter()
     try:
         await embedder.embed(["memory"])
@@ -136,11 +136,12 @@ async def _vector(endpoint: EmbeddingEndpoint) -> str:
     return f"it answers ({embedder.dimension} numbers a text, {time.perf_counter() - started:.1f} s)"
 
 
-_MARKS: dict[Status, tuple[str, str]] = {
-    "ok": ("ok", "green"),
-    "note": ("note", "yellow"),
-    "broken": ("broken", "bold red"),
-}
+def _once(endpoint: E) -> E:
+    """Return an endpoint that is tried once."""
+    return replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S))
+
+
+_STYLES: dict[Status, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
 MIN_PYTHON = (3, 10)
 REINSTALL = "pip install --force-reinstall onnxruntime"
 
@@ -149,16 +150,11 @@ MOST_PROBLEMS = 20
 
 
 @command()
-@click.option(
+@flag(
     "--connect",
-    is_flag=True,
     help="Ask every configured model behind an endpoint for a word; without this nothing is contacted.",
 )
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Repair the memories, of --user or all, as far as that changes nothing that was said.",
-)
+@flag("--fix", help="Repair the memories, of --user or all, as far as that changes nothing that was said.")
 def doctor(call: Call, connect: bool, fix: bool) -> None:
     """Check this installation and the memories in it.
 
@@ -328,14 +324,14 @@ def _state(user: str, found: Stats) -> Check:
 
 
 def _draw(screen: Screen, checks: list[Check]) -> None:
-    table = columns("", "", "")
-    for check in checks:
-        mark, style = _MARKS[check.status]
-        detail = Text(clean(check.detail))
+    def detail(check: Check) -> Text:
+        found = Text(clean(check.detail))
         if check.fix:
-            detail.append(f"\n{clean(check.fix)}", style="dim" if check.status == "ok" else "bold")
-        table.add_row(Text(mark, style=style), check.name, detail)
-    screen.put(table)
+            found.append(f"\n{clean(check.fix)}", style="dim" if check.status == "ok" else "bold")
+        return found
+
+    rows = ((Text(check.status, style=_STYLES[check.status]), check.name, detail(check)) for check in checks)
+    screen.table(("", "", ""), rows)
     broken = sum(check.status == "broken" for check in checks)
     verdict = "Everything that is needed works." if not broken else f"{counted(broken, 'thing')} broken."
     screen.line(verdict, "green" if not broken else "bold red")
