@@ -449,6 +449,19 @@ def test_clocks_of_other_phones(line: str, hour: int) -> None:
     assert session.session_id.startswith("chat/2024-05-")
 
 
+def test_days_of_a_chat_without_a_name() -> None:
+    """From standard input: the day alone names the session."""
+    with open_chat(io.BytesIO(b"2024-05-01 10:00 Ana: x\n2024-05-02 10:00 Bo: y\n")) as chat:
+        found = [one.session_id for one in chat.sessions(ReadOptions(), Skips())]
+    assert found == ["2024-05-01", "2024-05-02"]
+
+
+def test_an_object_with_a_memory_of_its_own_is_a_session() -> None:
+    """Only a text under `memory` is one of mem0's."""
+    turn = {"role": "user", "content": "Hi", "timestamp": "2024-05-01"}
+    assert read(json.dumps([{"id": "a", "memory": {}, "messages": [turn]}]).encode())[2] == "messages"
+
+
 def days(dates: Iterable[str], form: str) -> bytes:
     """Return a chat or table with a message on each day."""
     if form == "csv":

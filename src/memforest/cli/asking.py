@@ -20,7 +20,7 @@ from memforest.cli.call import (
     options,
     takes,
 )
-from memforest.cli.screen import Screen, clean, counted, in_words, said, sources
+from memforest.cli.screen import Screen, clean, counted, in_words, sources, with_origin
 from memforest.errors import ConfigError
 from memforest.settings import MAX_TOP_K
 
@@ -166,7 +166,7 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
         if any(part in one.quote for part in passages):  # the answer has the words already
             body = Text(_origin(screen, one), style="dim")
         else:
-            body = said(text, _origin(screen, one))
+            body = with_origin(text, _origin(screen, one))
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
 
@@ -188,7 +188,7 @@ def draw_evidence(
             more = [one.statement] if statements else []
             _record(screen, number, one, one.text, *more, *([_explained(one)] if explain else []))
             continue
-        body = said(in_words(one, 400), _origin(screen, one))
+        body = with_origin(in_words(one, 400), _origin(screen, one))
         if statements and one.statement and one.spoken:
             body.append(f"\nstatement: {clean(one.statement, 400)}", style="dim")
         if explain:

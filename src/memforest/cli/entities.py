@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from memforest.cli.call import Call, command, cursor_option, flag, page_limit, said_by_option, takes
-from memforest.cli.screen import Screen, clean, counted, said, sources
+from memforest.cli.screen import Screen, clean, counted, sources, with_origin
 from memforest.records import EntityKind
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
         )
 
     def body(one: Entity) -> Text:
-        return said(clean(names(one), TEXT_CHARS), clean(why(one), TEXT_CHARS))
+        return with_origin(clean(names(one), TEXT_CHARS), clean(why(one), TEXT_CHARS))
 
     screen.table(
         ("bold", "cyan", "green", ""),
@@ -80,7 +80,7 @@ def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
 
 def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
     """Print the decisions on which names are one entity."""
-    is_not = {"same": "is", "different": "is not"}
+    is_not = {"same": "is", "apart": "is not"}
 
     def names(one: EntityChoice) -> tuple[str, str, str]:
         return clean(one.name, NAME_CHARS), is_not[one.verdict], clean(one.other, NAME_CHARS)

@@ -21,7 +21,7 @@ from memforest.cli.call import (
     page_limit,
     takes,
 )
-from memforest.cli.screen import Screen, clean, counted, draw_facts, in_words, said, sources
+from memforest.cli.screen import Screen, clean, counted, draw_facts, in_words, sources, with_origin
 from memforest.store.directory import Survey
 from memforest.times import local_time
 
@@ -244,7 +244,7 @@ def _places(one: Change) -> tuple[str, str | None]:
 
 def _change(one: Change) -> Text:
     parts = [*(f"instead of {clean(text, 120)}" for text in one.superseded), sources(one.sources)]
-    return said(clean(_about(one), 300), " · ".join(part for part in parts if part))
+    return with_origin(clean(_about(one), 300), " · ".join(part for part in parts if part))
 
 
 def _about(one: Change) -> str:
@@ -281,7 +281,7 @@ def draw_diff(screen: Screen, found: Diff) -> None:
 
     def change(one: DiffEntry) -> Text:
         values = ("–" if value is None else clean(value, 80) for value in (one.before, one.after))
-        return said(" → ".join(values), sources(one.sources))
+        return with_origin(" → ".join(values), sources(one.sources))
 
     screen.table(
         ("green", "bold", "cyan", ""),

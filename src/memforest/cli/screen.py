@@ -238,13 +238,13 @@ def draw_facts(
 
 def _fact(screen: Screen, fact: FactView, statements: bool, ids: bool) -> Text:
     parts = _details(screen, fact) + ([fact.fact_id] if ids else [])
-    body = said(in_words(fact, 300), " · ".join(parts))
+    body = with_origin(in_words(fact, 300), " · ".join(parts))
     if statements and fact.spoken:
         body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
     return body
 
 
-def said(text: str, origin: str = "") -> Text:
+def with_origin(text: str, origin: str = "") -> Text:
     """Return a text with where it comes from on the line below it, if that is told."""
     return Text.assemble(text, (f"\n{origin}" if origin else "", "dim"))
 

@@ -37,11 +37,11 @@ MOST_NAMES = 12
 """Names that are listed of those that both memories know."""
 
 
-_file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+_FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 
 
 @command()
-@_file
+@_FILE
 @flag("--vectors", help="Take the vectors along, so that the import need not make them.")
 @flag("--no-summaries", help="Leave the summaries of trees out; they are made anew when read.")
 @flag("--overwrite", help="Replace a file that is there.")
@@ -72,7 +72,7 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
 
 
 @command("import")
-@_file
+@_FILE
 @budget_options
 def import_(call: Call, file: Path, **bounds: int | None) -> None:
     """Make a memory from a file that `memforest export` wrote; "-" is standard input.
@@ -118,7 +118,7 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
 
 
 @command()
-@_file
+@_FILE
 def restore(call: Call, file: Path) -> None:
     """Copy a backup into the directory, as the memory of the user that it is of.
 

@@ -64,23 +64,13 @@ _FORMATS: list[Format] = [
     _unread("an export of LibreChat", "conversationId messages.isCreatedByUser"),
     _unread("an export of Messenger or Instagram", "participants messages.sender_name"),
     _unread("an export of DiscordChatExporter", "guild messages.author"),
-    Format(
-        "chatgpt",
-        "ChatGPT export",
-        _looks("mapping current_node", "mapping title", "mapping.*.parent"),
-        assistants.read_chatgpt,
-    ),
+    Format("chatgpt", "ChatGPT export", _looks("title mapping", "mapping.*.parent"), assistants.read_chatgpt),
     Format(
         "claude", "Claude export", _looks("chat_messages", "conversations_memory"), assistants.read_claude
     ),
     Format("locomo", "LoCoMo", _looks("conversation.session_[0-9]*"), tables.read_locomo),
     Format("longmemeval", "LongMemEval", _looks("haystack_sessions"), tables.read_longmemeval),
-    Format(
-        "realtalk",
-        "REALTALK",
-        _looks("session_[0-9]* name", "session_[0-9]*.clean_text"),
-        tables.read_realtalk,
-    ),
+    Format("realtalk", "REALTALK", _looks("session_? name", "session_?.clean_text"), tables.read_realtalk),
     Format(
         "telegram",
         "Telegram export",
@@ -95,7 +85,7 @@ _FORMATS: list[Format] = [
     Format(
         "slack",
         "Slack export",
-        _looks("ts type=message"),
+        _looks("ts=* type=message"),
         chat_apps.read_slack,
         recognises_archive=chat_apps.recognises_slack_archive,
         read_archive=chat_apps.read_slack_archive,
@@ -103,7 +93,7 @@ _FORMATS: list[Format] = [
     Format(
         "mem0",
         "mem0 memories",
-        _looks("memory id", "results.memory results.id", "memories.memory memories.id"),
+        _looks("memory=* id", "results.memory=* results.id", "memories.memory=* memories.id"),
         assistants.read_mem0,
     ),
     Format("langchain", "LangChain messages", messages.recognises_langchain, messages.read_langchain),

@@ -30,7 +30,7 @@ from memforest.importers.files import (
 T = TypeVar("T")
 
 MARKS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
-"""Marks of the direction of writing, and of bytes."""
+"""Marks of the direction of writing, and of the order of bytes."""
 BLANK = f"{MARKS} \t\r\f\v\u202f"
 
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
@@ -123,7 +123,8 @@ def by_day(
         if this is None:
             undated = list(group)
         else:
-            yield session_of(f"{prefix}/{this}", in_time_order([*undated, *group]), metadata=metadata)
+            name = f"{prefix}/{this}" if prefix else str(this)
+            yield session_of(name, in_time_order([*undated, *group]), metadata=metadata)
             undated = []
     if undated:
         yield session_of(prefix, undated, metadata=metadata)
@@ -328,7 +329,7 @@ class Sample:
         """Return whether a value, or a message in one, has all of some traits, which a space separates.
 
         A trait is a key, or a pattern of one as of file names; a dot leads into an object, or any of the first objects of a
-        list; after ``=`` stands the text of the value: ``messages.type=service``.
+        list; after ``=`` stands a pattern of the value, which is a text then: ``messages.type=service``, ``memory=*``.
         """
         values = [*self.objects, *self.messages]
         return any(all(_reaches(one, trait) for trait in traits.split()) for one in values)
@@ -360,7 +361,9 @@ def _reaches(value: Any, trait: str) -> bool:
     name, _, rest = trait.partition(".")
     name, _, text = name.partition("=")
     found = [one for key, one in value.items() if fnmatchcase(key, name)]
-    return any(_reaches(one, rest) if rest else text in ("", one) for one in found)
+    if rest:
+        return any(_reaches(one, rest) for one in found)
+    return any(not text or (isinstance(one, str) and fnmatchcase(one, text)) for one in found)
 
 
 def take_sample(source: SourceFile) -> Sample:
