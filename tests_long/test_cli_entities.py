@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,8 @@ def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixtur
         draw_entities(screen, memory.entities().entities)
         draw_relations(screen, memory.relations("Mara"))
         draw_path(screen, memory.path("Orrin Labs", "Lisbon"))
-        draw_choices(screen, memory.entity_choices())
+        (choice,) = memory.entity_choices()
+        draw_choices(screen, [choice, replace(choice, verdict="apart")])
     shown = capsys.readouterr().out
     assert "5 facts" in shown
     assert "2024-01-05 to 2024-03-02" in shown
@@ -145,6 +147,7 @@ def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixtur
     assert "Mara residence Lisbon, since 2024-03-03" in shown
     assert "I moved to Lisbon." in shown
     assert " is " in shown
+    assert " is not " in shown
 
 
 def test_explain_says_how_a_question_was_taken_apart(filled: Path) -> None:

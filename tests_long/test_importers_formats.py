@@ -192,7 +192,7 @@ def test_an_export_as_it_is_downloaded(name: str) -> None:
         ("claude.json", '"2024-05-01T09:00:20Z"', '"soon"', "item 0, message 1"),
         ("telegram.json", '"1714557660"', '"1"', "messages[1] (id 2)"),
         ("mem0.json", '"memory": "Lives in Porto"', '"memory": null', "results[1]"),
-        ("mem0.json", '"2024-05-01T08:00:00-07:00"', '"soon"', "results[1].created_at"),
+        ("mem0.json", '"2024-05-01T08:00:00-07:00"', '"soon"', "results[1]"),
         ("longmemeval.json", '{"role": "user", "content": "Tell me a joke."}', "7", "item 0, haystack_sessions[1][0]"),
         ("realtalk.json", '{"clean_text": "Good luck!"', '7, {"clean_text": "Good luck!"', "session_1[1]"),
         ("log.txt", "2024-05-01 10:00:00 Ana", "2024-13-01 10:00:00 Ana", "line 1"),
@@ -447,6 +447,19 @@ def test_clocks_of_other_phones(line: str, hour: int) -> None:
     assert (said(session), skips.wrong) == ([(None, "Ana", "x")], [])
     assert datetime.fromisoformat(session.turns[0]["timestamp"]).hour == hour
     assert session.session_id.startswith("chat/2024-05-")
+
+
+def test_days_of_a_chat_without_a_name() -> None:
+    """From standard input: the day alone names the session."""
+    with open_chat(io.BytesIO(b"2024-05-01 10:00 Ana: x\n2024-05-02 10:00 Bo: y\n")) as chat:
+        found = [one.session_id for one in chat.sessions(ReadOptions(), Skips())]
+    assert found == ["2024-05-01", "2024-05-02"]
+
+
+def test_an_object_with_a_memory_of_its_own_is_a_session() -> None:
+    """Only a text under `memory` is one of mem0's."""
+    turn = {"role": "user", "content": "Hi", "timestamp": "2024-05-01"}
+    assert read(json.dumps([{"id": "a", "memory": {}, "messages": [turn]}]).encode())[2] == "messages"
 
 
 def days(dates: Iterable[str], form: str) -> bytes:

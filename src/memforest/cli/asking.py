@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from memforest.cli.call import Call, command, filter_option, moment_options, options
-from memforest.cli.screen import Screen, clean, counted, in_words, sources
+from memforest.cli.call import (
+    Call,
+    command,
+    filter_option,
+    flag,
+    interval_options,
+    moment_options,
+    options,
+    takes,
+)
+from memforest.cli.screen import Screen, clean, counted, in_words, sources, with_origin
 from memforest.errors import ConfigError
 from memforest.settings import MAX_TOP_K
 
@@ -20,36 +28,27 @@ if TYPE_CHECKING:
     from memforest.read.results import AskResult, Evidence, QueryResult, Usage
 
 
-def _checked(
-    read: Callable[[Any], Any], _ctx: click.Context, _param: click.Parameter, given: Any
-) -> Any | None:
-    """Read an option with `read`, None if it is empty; report a wrong setting as wrong usage."""
-    try:
-        return read(given) or None
-    except ConfigError as exc:
-        raise click.BadParameter(str(exc)) from None
-
-
 _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 
 
-def _read_index(given: str | None) -> str | None:
+def _read_index(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+    """Read the name of an index; report one that there is not as wrong usage."""
     from memforest.trees.attached import make_index
 
-    if given is not None:
-        make_index(given)
-    return given
+    try:
+        if given:
+            make_index(given)
+    except ConfigError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return given or None
 
 
 question_options = options(
     moment_options,
     filter_option,
-    click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
-    click.option(
-        "--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END."
-    ),
-    click.option("--reference-date", metavar="TIME", help="What 'now' and 'last month' are relative to."),
+    interval_options,
+    takes("--reference-date", of="TIME", help="What 'now' and 'last month' are relative to."),
     click.option(
         "--top-k", type=click.IntRange(1, MAX_TOP_K), help="Most pieces of evidence; 10 by default."
     ),
@@ -59,23 +58,16 @@ question_options = options(
         type=click.Choice(["emb", "emb+planner", "llm", "llm+planner"]),
         help="How recalled trees are browsed; with a chat model by it, else by embedding.",
     ),
-    click.option(
+    takes(
         "--index",
-        metavar="NAME",
-        callback=partial(_checked, _read_index),
+        of="NAME",
+        callback=_read_index,
         help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
     ),
-    click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, and of days shown."),
-    click.option(
-        "--rerank", is_flag=True, help="Read the best candidates again with the reranker; see doctor."
-    ),
-    click.option("--explain", is_flag=True, help="Show the plan, the parts of each score, and the path."),
+    takes("--timezone", of="ZONE", help="Zone of times without an offset, and of days shown."),
+    flag("--rerank", help="Read the best candidates again with the reranker; see doctor."),
+    flag("--explain", help="Show the plan, the parts of each score, and the path."),
 )
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, as arguments of `search` and `ask`."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
@@ -86,12 +78,11 @@ def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
 @command()
 @click.argument("question")
 @question_options
-@click.option("--statements", is_flag=True, help="Show the statements by which pieces are found, too.")
+@flag("--statements", help="Show the statements by which pieces are found, too.")
 def search(
     call: Call,
     /,
     question: str,
-    explain: bool,
     statements: bool,
     rerank: bool,
     timezone: str | None,
@@ -102,28 +93,27 @@ def search(
     Each piece shows the day it was said, what was said, who said it in which session and turn, and since when it
     is so. What a chat model made of it is shown as its statement.
     """
-    with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).search(question, explain=explain, **_given(given))
-        call.warn(result.warnings)
-        call.show(result, lambda screen: _draw_search(screen, result, explain, statements=statements))
-        if not result.evidence:
-            call.warn(["no evidence in memory"])
+    found = call.run(
+        lambda memory: memory.search(question, **given),
+        lambda screen, result: _draw_search(screen, result, given["explain"], statements=statements),
+        settings=_settings(timezone, rerank),
+    )
+    if not found.evidence:
+        call.warn(["no evidence in memory"])
 
 
 @command()
 @click.argument("question")
 @question_options
-def ask(
-    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **given: Any
-) -> None:
+def ask(call: Call, /, question: str, rerank: bool, timezone: str | None, **given: Any) -> None:
     """Answer a question with citations, or say that memory has no answer.
 
     An abstention is an answer too: the exit code is 0.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).ask(question, explain=explain, **_given(given))
-        call.warn(result.result.warnings)
-        call.show(result, lambda screen: _draw_ask(screen, result, explain))
+        found = call.memory(forest).ask(question, **given)
+        call.warn(found.result.warnings)
+        call.show(found, lambda screen: _draw_ask(screen, found, given["explain"]))
 
 
 def _draw_search(
@@ -171,11 +161,12 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
     passages = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
     table = _numbered()
     for number, one in enumerate(result.citations, 1):
-        body = Text(_origin(screen, one), style="dim")
-        if not any(part in one.quote for part in passages):  # else the answer has the words already
-            shows = bool(one.spoken) or one.kind == "memory"
-            text = in_words(one, 300) if shows else f'"{clean(one.quote, 300)}"'
-            body = Text.assemble(f"{text}\n", body)
+        shows = bool(one.spoken) or one.kind == "memory"
+        text = in_words(one, 300) if shows else f'"{clean(one.quote, 300)}"'
+        if any(part in one.quote for part in passages):  # the answer has the words already
+            body = Text(_origin(screen, one), style="dim")
+        else:
+            body = with_origin(text, _origin(screen, one))
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
 
@@ -191,15 +182,13 @@ def draw_evidence(
         statements: add the statements by which they are found.
         explain: add the parts of the score and the path.
     """
-    if screen.records:
-        for number, one in enumerate(evidence, 1):
-            more = [one.statement] if statements else []
-            more += [_explained(one)] if explain else []
-            _record(screen, number, one, one.text, *more)
-        return
     table = _numbered()
     for number, one in enumerate(evidence, 1):
-        body = Text.assemble(in_words(one, 400), "\n", (_origin(screen, one), "dim"))
+        if screen.records:
+            more = [one.statement] if statements else []
+            _record(screen, number, one, one.text, *more, *([_explained(one)] if explain else []))
+            continue
+        body = with_origin(in_words(one, 400), _origin(screen, one))
         if statements and one.statement and one.spoken:
             body.append(f"\nstatement: {clean(one.statement, 400)}", style="dim")
         if explain:
@@ -302,11 +291,9 @@ def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
     guide, trees = why.get("guide"), why.get("browse")
     if guide:
         took = [f"{name} {clean(guide[name], 80)}" for name in ("kind", "anchor") if guide[name]]
-        done = (
-            f"no plan: {clean(guide['failure'], 200)}"
-            if guide["failure"]
-            else "; ".join(took) or "sub-queries"
-        )
+        done = "; ".join(took) or "sub-queries"
+        if guide["failure"]:
+            done = f"no plan: {clean(guide['failure'], 200)}"
         yield f"guide: {clean(guide['name'], 60)}: {done}"
     if trees:
         calls, done = sum(one["calls"] for one in trees), sum(one["mode"] == "llm" for one in trees)

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from memforest.plain import plain
+from memforest.settings import MAX_PAGE
 from memforest.times import UNSAFE, json_escape
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from memforest.memory.blocking import MemForest, UserMemory
     from memforest.protection import Key
     from memforest.store.directory import Survey
+
+
+T = TypeVar("T")
 
 
 class StopCommand(Exception):
@@ -122,6 +126,30 @@ class Call:
         self.settled_user = known[0]
         return forest.user(known[0])
 
+    def run(
+        self,
+        verb: Callable[[UserMemory], T],
+        draw: Callable[[Screen, T], None],
+        *,
+        none: str = "",
+        settings: Mapping[str, str | None] | None = None,
+    ) -> T:
+        """Run a verb of the memory that the command is about, and print what it returns, with its warnings.
+
+        Args:
+            verb: gets the memory.
+            draw: puts the result on the screen.
+            none: the warning where there is nothing in the result.
+            settings: as for `config`.
+        """
+        with self.forest(**(settings or {})) as forest:
+            found = verb(self.memory(forest))
+            self.warn(getattr(found, "warnings", ()))
+            self.show(found, lambda screen: draw(screen, found))
+            if none and not found:
+                self.warn([none])
+            return found
+
     def users(self) -> list[str]:
         """Return the users with a memory in the directory, and warn of files that are no memory."""
         found = self.survey()
@@ -160,6 +188,19 @@ class Call:
             from memforest.cli.screen import Screen
 
             draw(Screen() if self.opened is None else Screen(zone=self.opened.config.zone))
+
+    def show_until(
+        self, data: Mapping[str, Any], draw: Callable[[Screen], None], problem: str, **more: Any
+    ) -> None:
+        """Print what was done; if there was a problem, fail with it, which ``--json`` has in the same object with `more`.
+
+        Raises:
+            StopCommand: if there was a problem.
+        """
+        if not (problem and self.as_json):
+            self.show(data, draw)
+        if problem:
+            raise StopCommand(problem, data={**data, **more})
 
     def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
         """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
@@ -242,18 +283,55 @@ def options(*given: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-filter_option = click.option(
+def flag(*names: str, help: str) -> Callable[[Any], Any]:
+    """Return an option without a value."""
+    return click.option(*names, is_flag=True, help=help)
+
+
+def takes(*names: str, of: str, help: str, **more: Any) -> Callable[[Any], Any]:
+    """Return an option with a value, which help calls `of`."""
+    return click.option(*names, metavar=of, help=help, **more)
+
+
+def repeated(*names: str, of: str, help: str, **more: Any) -> Callable[[Any], Any]:
+    """Return an option with a value that may be given several times."""
+    return takes(*names, of=of, help=f"{help.removesuffix('.')}; may be repeated.", multiple=True, **more)
+
+
+def page_limit(default: int | None = None, note: str = "Most on one page.") -> Callable[[Any], Any]:
+    """Return the option ``--limit`` of a command that lists page by page."""
+    shows = default is not None
+    return click.option(
+        "--limit", type=click.IntRange(1, MAX_PAGE), default=default, show_default=shows, help=note
+    )
+
+
+filter_option = repeated(
     "--filter",
     "filters",
-    multiple=True,
-    metavar="KEY=VALUE",
+    of="KEY=VALUE",
+    help="Only what was said in messages with this metadata.",
     callback=lambda *given: read_pairs(*given) or None,
-    help="Only what was said in messages with this metadata; may be repeated.",
 )
+said_by_option = takes("--said-by", of="TIME", help="Only what had been said by that time.")
 moment_options = options(
-    click.option("--said-by", metavar="TIME", help="Only what had been said by that time."),
-    click.option("--known-at", metavar="TIME", help="Only what this memory held at that time."),
+    said_by_option, takes("--known-at", of="TIME", help="Only what this memory held at that time.")
 )
+interval_options = options(
+    takes("--as-of", of="TIME", help="Only what was so at that time."),
+    takes("--during", nargs=2, of="START END", help="Only what overlaps the time from START to END."),
+)
+cursor_option = takes("--cursor", of="CURSOR", help="The page that follows, as the page before has named it.")
+embedder_option = takes(
+    "--embedder", of="NAME", help="auto, bge, minilm or none, for a memory that has none yet."
+)
+budget_options = options(
+    click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
+    click.option(
+        "--max-tokens", type=click.IntRange(min=0), help="Most tokens, sent and received, to spend on models."
+    ),
+)
+"""The bounds of what a command that writes may spend on models."""
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, command
-from memforest.cli.screen import Screen, clean, columns, sources
+from memforest.cli.call import Call, command, flag, takes
+from memforest.cli.screen import Screen, clean, sources
 
 if TYPE_CHECKING:
     from memforest.memory.blocking import UserMemory
     from memforest.read.receipts import DeleteReceipt
-    from memforest.read.stored import CorrectionView
+    from memforest.read.stored import CorrectionView, HistoryEntry
 
 
 @command()
 @click.argument("fact_id", metavar="FACT")
 @click.argument("text", required=False)
-@click.option("--from", "valid_from", metavar="TIME", help="From when on it is so.")
-@click.option("--to", "valid_to", metavar="TIME", help="Until when it was so, exclusive.")
+@takes("--from", "valid_from", of="TIME", help="From when on it is so.")
+@takes("--to", "valid_to", of="TIME", help="Until when it was so, exclusive.")
 def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, valid_to: str | None) -> None:
     """Correct a fact: TEXT, or another time, holds instead. What was said stays as it was said.
 
@@ -56,52 +56,42 @@ def undo(call: Call, key: str) -> None:
 @click.argument("fact_id", metavar="FACT")
 def history(call: Call, fact_id: str) -> None:
     """Show what happened to a fact: when it was said, corrected, undone, and what took its place."""
-    with call.forest() as forest:
-        found = call.memory(forest).history(fact_id)
+    call.run(lambda memory: {"history": memory.history(fact_id)}, _draw_history)
 
-        def draw(screen: Screen) -> None:
-            table = columns("green", "bold", "", "dim", "dim")
-            for one in found:
-                text, places = clean(one.quote or one.text, 200), sources(one.sources) if one.sources else ""
-                table.add_row(screen.day(one.at), one.kind, text, places, one.key or "")
-            screen.put(table)
 
-        call.show({"history": found}, draw)
+def _draw_history(screen: Screen, found: Mapping[str, Sequence[HistoryEntry]]) -> None:
+    rows = (
+        (screen.day(one.at), one.kind, clean(one.quote or one.text, 200), sources(one.sources), one.key or "")
+        for one in found["history"]
+    )
+    screen.table(("green", "bold", "", "dim", "dim"), rows)
 
 
 def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView]) -> None:
     """Make a correction in the user's memory, and print it."""
-    with call.forest() as forest:
-        done = decide(call.memory(forest))
 
-        def draw(screen: Screen) -> None:
-            now = "" if done.text is None else f" -> {clean(done.text, 200)}"
-            screen.line(f"{what}: {clean(done.said, 200)}{now}")
-            if done.undone is None:
-                new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""
-                screen.line(f"{new}`memforest undo {done.key}` takes it back", "dim")
+    def draw(screen: Screen, done: CorrectionView) -> None:
+        now = "" if done.text is None else f" -> {clean(done.text, 200)}"
+        screen.line(f"{what}: {clean(done.said, 200)}{now}")
+        if done.undone is None:
+            new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""
+            screen.line(f"{new}`memforest undo {done.key}` takes it back", "dim")
 
-        call.show(done, draw)
+    call.run(decide, draw)
 
 
 @command()
-@click.option(
-    "--turn", nargs=2, metavar="SESSION TURN", help="One turn, by the ids of its session and itself."
+@takes("--turn", nargs=2, of="SESSION TURN", help="One turn, by the ids of its session and itself.")
+@takes("--session", "session_id", of="SESSION", help="A session with all its turns.")
+@takes("--fact", "fact_id", of="FACT", help="A statement, by its id, with the sentences it was made from.")
+@takes(
+    "--entity", of="NAME", help="Somebody or something: what was said of it by name, and by it if it spoke."
 )
-@click.option("--session", "session_id", metavar="SESSION", help="A session with all its turns.")
-@click.option(
-    "--fact", "fact_id", metavar="FACT", help="A statement, by its id, with the sentences it was made from."
-)
-@click.option(
-    "--entity",
-    metavar="NAME",
-    help="Somebody or something: what was said of it by name, and by it if it spoke.",
-)
-@click.option("--during", nargs=2, metavar="START END", help="What was said from START on and before END.")
-@click.option("--expired", is_flag=True, help="What is older than the setting `retention` keeps.")
-@click.option("--all", "everything", is_flag=True, help="The whole memory: its files are deleted.")
-@click.option("--dry-run", is_flag=True, help="Only count what would go.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@takes("--during", nargs=2, of="START END", help="What was said from START on and before END.")
+@flag("--expired", help="What is older than the setting `retention` keeps.")
+@flag("--all", "everything", help="The whole memory: its files are deleted.")
+@flag("--dry-run", help="Only count what would go.")
+@flag("--yes", help="Do not ask.")
 def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
     """Delete something with all that was made of it, so that none of its words is left in the files.
 
@@ -119,9 +109,8 @@ def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
         memory = call.memory(forest)
         if dry_run or not yes:
             found = _delete(memory, wanted, dry_run=True)
-            if dry_run or not found.gone.get("turns", 0) + found.gone.get("files", 0) + sum(
-                found.changed.values()
-            ):
+            goes = found.gone.get("turns", 0) + found.gone.get("files", 0) + sum(found.changed.values())
+            if dry_run or not goes:
                 call.show(found, lambda screen: _draw_receipt(screen, found))
                 return
             _draw_receipt(Screen(), found)
@@ -140,19 +129,20 @@ def _delete(memory: UserMemory, wanted: dict[str, Any], *, dry_run: bool) -> Del
 
 
 def _draw_receipt(screen: Screen, receipt: DeleteReceipt) -> None:
-    table = columns("bold", "", "")
-    for layer in dict.fromkeys((*receipt.gone, *receipt.changed)):
-        gone, changed = receipt.gone.get(layer, 0), receipt.changed.get(layer, 0)
-        if gone or changed:
-            table.add_row(
-                clean(layer.replace("_", " ")),
-                f"{gone} {'to go' if receipt.dry_run else 'gone'}" if gone else "",
-                f"{changed} changed" if changed else "",
-            )
     if not receipt:
         screen.line("Nothing to delete.")
         return
-    screen.put(table)
+    goes = "to go" if receipt.dry_run else "gone"
+    counts = {
+        layer: (receipt.gone.get(layer, 0), receipt.changed.get(layer, 0))
+        for layer in (*receipt.gone, *receipt.changed)
+    }
+    rows = (
+        (layer.replace("_", " "), f"{gone} {goes}" if gone else "", f"{changed} changed" if changed else "")
+        for layer, (gone, changed) in counts.items()
+        if gone or changed
+    )
+    screen.table(("bold", "", ""), rows)
     if receipt.dry_run:
         screen.line("Nothing was deleted.")
     elif receipt.wal_pending:

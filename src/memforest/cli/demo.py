@@ -21,11 +21,11 @@ from typing import Any
 import click
 
 from memforest.cli.asking import draw_answer
-from memforest.cli.call import Call, command
+from memforest.cli.call import Call, command, flag, takes
 from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_trees
 from memforest.cli.listing import draw_timeline
-from memforest.cli.screen import Screen, clean, columns, draw_facts, write_bar
+from memforest.cli.screen import Screen, draw_facts, write_bar
 from memforest.errors import NotFoundError
 from memforest.memory.blocking import UserMemory
 from memforest.read.receipts import ImportedMemory
@@ -68,8 +68,8 @@ class DemoAnswer:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the memory in this directory, to try other commands on it.",
 )
-@click.option("--all", "every", is_flag=True, help="Ask all 20 questions.")
-@click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none.")
+@flag("--all", "every", help="Ask all 20 questions.")
+@takes("--embedder", of="NAME", help="auto, bge, minilm or none.")
 def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> None:
     """Show what a memory does, on a conversation that comes along.
 
@@ -122,16 +122,9 @@ def _data(
         "right": sum(one.right for one in answers),
         "wrong": sum(not one.right and one.result.answer is not None for one in answers),
         "answers": [
-            {
-                "kind": one.asked["kind"],
-                "question": one.asked["question"],
-                "as_of": one.asked.get("as_of"),
-                "answer": one.result.answer,
-                "reason": one.result.reason,
-                "citations": one.result.citations,
-                "expected": one.asked["answer"],
-                "right": one.right,
-            }
+            {key: one.asked.get(key) for key in ("kind", "question", "as_of")}
+            | {key: getattr(one.result, key) for key in ("answer", "reason", "citations")}
+            | {"expected": one.asked["answer"], "right": one.right}
             for one in answers
         ],
     }
@@ -167,13 +160,14 @@ def _tour(
     _draw_answers(screen, answers)
     screen.heading("6. Now you")
     folder = "./demo-memory" if keep is None else str(keep)
-    table = columns("bold", "dim")
+    rows = [
+        (f"memforest search 'moving house' --dir {folder}", "what was said of it"),
+        (f"memforest tree Biscuit --dir {folder}", "look inside"),
+        ("memforest ingest chat.json", "your own conversations"),
+    ]
     if keep is None:
-        table.add_row(f"memforest demo --keep {folder}", "keep this memory")
-    table.add_row(f"memforest search 'moving house' --dir {clean(folder)}", "what was said of it")
-    table.add_row(f"memforest tree Biscuit --dir {clean(folder)}", "look inside")
-    table.add_row("memforest ingest chat.json", "your own conversations")
-    screen.put(table)
+        rows.insert(0, (f"memforest demo --keep {folder}", "keep this memory"))
+    screen.table(("bold", "dim"), rows)
 
 
 def _draw_answers(screen: Screen, answers: Sequence[DemoAnswer]) -> None:

@@ -7,22 +7,23 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import click
 from rich.text import Text
 
 from memforest import __version__
-from memforest.cli.call import Call, command
-from memforest.cli.screen import Screen, clean, columns, counted
+from memforest.cli.call import Call, command, flag
+from memforest.cli.screen import Screen, clean, counted
 from memforest.config import Config
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, MemForestError, ModelError
 from memforest.memory.blocking import MemForest
-from memforest.models.catalog import available, open_embedder, open_reranker, reranker_status
+from memforest.models.catalog import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.models.openai import OpenAIChat, OpenAIEmbedder
 from memforest.models.openai_client import RequestTarget
 from memforest.ports import ChatRequest, Message
@@ -35,6 +36,8 @@ from memforest.store.connections import cipher_version, sqlite_abilities
 from memforest.store.directory import is_own_name, memory_files, owner_of
 
 Status = Literal["ok", "note", "broken"]
+
+E = TypeVar("E", ChatEndpoint, EmbeddingEndpoint)
 
 TRIAL_TIMEOUT_S = 30.0
 """One try of at most so long: who asks whether a model answers wants to know it soon."""
@@ -66,14 +69,8 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
     for done in steps.values():
         endpoint = chat.for_step(done[0])
         work = "every step" if len(steps) == 1 else ", ".join(done)
-        try:
-            detail = f"{_described(endpoint, 'chat')}, for {work}"
-            if connect:
-                detail += f"; {asyncio.run(_reply(endpoint, done[0]))}"
-        except ModelError as exc:
-            yield Check("chat model", "broken", f"{endpoint.model}, for {work}", str(exc))
-        else:
-            yield Check("chat model", "ok", detail)
+        ask = partial(_reply, endpoint, done[0]) if connect else None
+        yield _answers("chat model", endpoint, "chat", ask, behind=f", for {work}")
 
 
 def _steps(config: Config) -> Iterator[Check]:
@@ -93,16 +90,28 @@ def _steps(config: Config) -> Iterator[Check]:
 def embedding_checks(config: Config, *, connect: bool) -> Iterator[Check]:
     """Check the embedding endpoint, if there is one; with `connect`, let it embed a word."""
     endpoint = config.embedder
-    if not isinstance(endpoint, EmbeddingEndpoint):
-        return
+    if isinstance(endpoint, EmbeddingEndpoint):
+        ask = partial(_vector, endpoint) if connect else None
+        yield _answers("new memories", endpoint, "embeddings", ask, before="take ")
+
+
+def _answers(
+    name: str,
+    endpoint: ChatEndpoint | EmbeddingEndpoint,
+    section: str,
+    ask: Callable[[], Coroutine[Any, Any, str]] | None,
+    *,
+    before: str = "",
+    behind: str = "",
+) -> Check:
+    """Check that an endpoint can be addressed and, if `ask` is given, that it answers."""
     try:
-        detail = f"take {_described(endpoint, 'embeddings')}"
-        if connect:
-            detail += f"; {asyncio.run(_vector(endpoint))}"
+        detail = f"{before}{_described(endpoint, section)}{behind}"
+        if ask is not None:
+            detail += f"; {asyncio.run(ask())}"
     except ModelError as exc:
-        yield Check("new memories", "broken", endpoint.model, str(exc))
-    else:
-        yield Check("new memories", "ok", detail)
+        return Check(name, "broken", f"{endpoint.model}{behind}", str(exc))
+    return Check(name, "ok", detail)
 
 
 def _described(endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> str:
@@ -114,7 +123,7 @@ def _described(endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> str:
 
 
 async def _reply(endpoint: ChatEndpoint, step: str) -> str:
-    chat = OpenAIChat(replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S)))
+    chat = OpenAIChat(_once(endpoint))
     ask = ChatRequest(step, (Message("user", "Reply with the word: ready"),), max_tokens=TRIAL_TOKENS)
     started = time.perf_counter()
     try:
@@ -125,9 +134,7 @@ async def _reply(endpoint: ChatEndpoint, step: str) -> str:
 
 
 async def _vector(endpoint: EmbeddingEndpoint) -> str:
-    embedder = OpenAIEmbedder(
-        replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S))
-    )
+    embedder = OpenAIEmbedder(_once(endpoint))
     started = time.perf_counter()
     try:
         await embedder.embed(["memory"])
@@ -136,11 +143,12 @@ async def _vector(endpoint: EmbeddingEndpoint) -> str:
     return f"it answers ({embedder.dimension} numbers a text, {time.perf_counter() - started:.1f} s)"
 
 
-_MARKS: dict[Status, tuple[str, str]] = {
-    "ok": ("ok", "green"),
-    "note": ("note", "yellow"),
-    "broken": ("broken", "bold red"),
-}
+def _once(endpoint: E) -> E:
+    """Return an endpoint that is tried once."""
+    return replace(endpoint, max_retries=0, timeout_s=min(endpoint.timeout_s, TRIAL_TIMEOUT_S))
+
+
+_STYLES: dict[Status, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
 MIN_PYTHON = (3, 10)
 REINSTALL = "pip install --force-reinstall onnxruntime"
 
@@ -149,16 +157,11 @@ MOST_PROBLEMS = 20
 
 
 @command()
-@click.option(
+@flag(
     "--connect",
-    is_flag=True,
     help="Ask every configured model behind an endpoint for a word; without this nothing is contacted.",
 )
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Repair the memories, of --user or all, as far as that changes nothing that was said.",
-)
+@flag("--fix", help="Repair the memories, of --user or all, as far as that changes nothing that was said.")
 def doctor(call: Call, connect: bool, fix: bool) -> None:
     """Check this installation and the memories in it.
 
@@ -195,11 +198,9 @@ def _program(config: Config) -> Iterator[Check]:
     fix = "" if right else f"use Python {'.'.join(map(str, MIN_PYTHON))} or newer"
     yield Check("python", "ok" if right else "broken", platform.python_version(), fix)
     version, lacks = sqlite_abilities()
-    if lacks:
-        fix = "use a Python that is built with a newer SQLite"
-        yield Check("sqlite", "broken", f"{version} lacks {', '.join(lacks)}", fix)
-    else:
-        yield Check("sqlite", "ok", f"{version} with FTS5 and STRICT tables")
+    fix = "use a Python that is built with a newer SQLite" if lacks else ""
+    has = f"lacks {', '.join(lacks)}" if lacks else "with FTS5 and STRICT tables"
+    yield Check("sqlite", "broken" if lacks else "ok", f"{version} {has}", fix)
     # A key without SQLCipher does not come this far.
     encrypted = f"a key is configured; SQLCipher {cipher_version()}" if config.key else ""
     yield Check("encryption", "ok", encrypted or "none: no key is configured")
@@ -226,12 +227,8 @@ def _embedders(*, trial: bool) -> Iterator[Check]:
     """
     statuses = available(verify=True)
     for status in statuses:
-        if status.installed:
-            detail = f"{status.name}: installed, checksum right, licence {status.licence}"
-            yield Check("embedder", "ok", detail)
-        else:
-            detail = f"{status.name}: {'damaged' if status.path else 'not installed'}"
-            yield Check("embedder", "note", detail, status.fix)
+        state: Status = "ok" if status.installed else "note"
+        yield Check("embedder", state, _installed(status), "" if status.installed else status.fix)
     if not trial:
         return
     best = next((status for status in statuses if status.installed), None)
@@ -251,16 +248,21 @@ def _reranker(config: Config) -> Check:
     """Check whether the local reranker is installed and runs; it is optional."""
     status = reranker_status(verify=True)
     if not status.installed:
-        state = "damaged" if status.path else "not installed"
         asked = config.reranker == "local"
-        detail = f"{status.name}: {state}" + (", but the settings ask for it" if asked else " (optional)")
+        detail = _installed(status) + (", but the settings ask for it" if asked else " (optional)")
         return Check("reranker", "broken" if asked else "note", detail, status.fix)
     try:
         asyncio.run(open_reranker(status.model_id).score("memory?", ["memory"]))
     except MemForestError as exc:
         return Check("reranker", "broken", f"{status.model_id} does not run: {exc}", REINSTALL)
-    detail = f"{status.name}: installed, checksum right, licence {status.licence}; it runs"
-    return Check("reranker", "ok", detail)
+    return Check("reranker", "ok", f"{_installed(status)}; it runs")
+
+
+def _installed(status: ModelStatus) -> str:
+    """Describe whether a model is installed and whole."""
+    if status.installed:
+        return f"{status.name}: installed, checksum right, licence {status.licence}"
+    return f"{status.name}: {'damaged' if status.path else 'not installed'}"
 
 
 def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -> Iterator[Check]:
@@ -328,14 +330,14 @@ def _state(user: str, found: Stats) -> Check:
 
 
 def _draw(screen: Screen, checks: list[Check]) -> None:
-    table = columns("", "", "")
-    for check in checks:
-        mark, style = _MARKS[check.status]
-        detail = Text(clean(check.detail))
+    def detail(check: Check) -> Text:
+        found = Text(clean(check.detail))
         if check.fix:
-            detail.append(f"\n{clean(check.fix)}", style="dim" if check.status == "ok" else "bold")
-        table.add_row(Text(mark, style=style), check.name, detail)
-    screen.put(table)
+            found.append(f"\n{clean(check.fix)}", style="dim" if check.status == "ok" else "bold")
+        return found
+
+    rows = ((Text(check.status, style=_STYLES[check.status]), check.name, detail(check)) for check in checks)
+    screen.table(("", "", ""), rows)
     broken = sum(check.status == "broken" for check in checks)
     verdict = "Everything that is needed works." if not broken else f"{counted(broken, 'thing')} broken."
     screen.line(verdict, "green" if not broken else "bold red")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, command
-from memforest.cli.screen import Screen, clean, columns, counted, sources
+from memforest.cli.call import Call, command, cursor_option, flag, page_limit, said_by_option, takes
+from memforest.cli.screen import Screen, clean, counted, sources, with_origin
 from memforest.records import EntityKind
-from memforest.settings import MAX_PAGE
 
 if TYPE_CHECKING:
     from memforest.read.entities import Entity, EntityChoice, EntityPage, PathStep, PathView, RelationView
@@ -25,16 +24,10 @@ MOST_RELATIONS = 3
 
 @command()
 @click.option("--kind", type=click.Choice(get_args(EntityKind)), help="Only entities of this kind.")
-@click.option("--query", metavar="TEXT", help="Only those with a name that has all words of TEXT.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, MAX_PAGE),
-    default=50,
-    show_default=True,
-    help="Most entities that are listed.",
-)
-@click.option("--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it.")
-@click.option("--choices", is_flag=True, help="Instead list what people have decided on who is who.")
+@takes("--query", of="TEXT", help="Only those with a name that has all words of TEXT.")
+@page_limit(50, "Most entities that are listed.")
+@cursor_option
+@flag("--choices", help="Instead list what people have decided on who is who.")
 def entities(
     call: Call, kind: str | None, query: str | None, limit: int, cursor: str | None, choices: bool
 ) -> None:
@@ -44,16 +37,13 @@ def entities(
     """
     if choices and (kind is not None or query is not None):
         raise click.UsageError("--choices lists all decisions; leave out --kind and --query")
-    with call.forest() as forest:
-        memory = call.memory(forest)
-        if choices:
-            decided = memory.entity_choices()
-            call.show(decided, lambda screen: draw_choices(screen, decided))
-            if not decided:
-                call.warn(["nothing was decided"])
-            return
-        page = memory.entities(kind, query, limit=limit, cursor=cursor)  # type: ignore[arg-type]  # one of the choices
-        call.show(page, lambda screen: _draw_page(call, screen, page))
+    if choices:
+        call.run(lambda memory: memory.entity_choices(), draw_choices, none="nothing was decided")
+        return
+    call.run(
+        lambda memory: memory.entities(kind, query, limit=limit, cursor=cursor),  # type: ignore[arg-type]  # one of the choices
+        lambda screen, page: _draw_page(call, screen, page),
+    )
 
 
 def _draw_page(call: Call, screen: Screen, page: EntityPage) -> None:
@@ -69,70 +59,73 @@ def _draw_page(call: Call, screen: Screen, page: EntityPage) -> None:
 
 def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
     """Print entities: name, kind, number of facts, names with counts, and why they are one entity."""
-    table = columns("bold", "cyan", "green", "")
-    for one in found:
-        names = ", ".join(f"{name} {count}" for name, count in one.names.items())
-        why = "; ".join(f"{each.name} = {each.into} ({each.rule} {each.score:.2f})" for each in one.decisions)
-        if screen.records:
-            screen.record(one.name, one.kind, str(one.supports), one.role, names, why)
-            continue
-        body = Text(clean(names, TEXT_CHARS))
-        if why:
-            body.append(f"\n{clean(why, TEXT_CHARS)}", style="dim")
-        table.add_row(clean(one.name, NAME_CHARS), one.kind, counted(one.supports, "fact"), body)
-    screen.put(table)
+
+    def names(one: Entity) -> str:
+        return ", ".join(f"{name} {count}" for name, count in one.names.items())
+
+    def why(one: Entity) -> str:
+        return "; ".join(
+            f"{each.name} = {each.into} ({each.rule} {each.score:.2f})" for each in one.decisions
+        )
+
+    def body(one: Entity) -> Text:
+        return with_origin(clean(names(one), TEXT_CHARS), clean(why(one), TEXT_CHARS))
+
+    screen.table(
+        ("bold", "cyan", "green", ""),
+        ((clean(one.name, NAME_CHARS), one.kind, counted(one.supports, "fact"), body(one)) for one in found),
+        ((one.name, one.kind, str(one.supports), one.role, names(one), why(one)) for one in found),
+    )
 
 
 def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
     """Print the decisions on which names are one entity."""
-    table = columns("green", "bold", "cyan", "")
-    for one in found:
-        if screen.records:
-            screen.record(screen.minute(one.made), one.name, one.verdict, one.other)
-            continue
-        verdict = "is" if one.verdict == "same" else "is not"
-        table.add_row(
-            screen.minute(one.made), clean(one.name, NAME_CHARS), verdict, clean(one.other, NAME_CHARS)
-        )
-    screen.put(table)
+    is_not = {"same": "is", "apart": "is not"}
+
+    def names(one: EntityChoice) -> tuple[str, str, str]:
+        return clean(one.name, NAME_CHARS), is_not[one.verdict], clean(one.other, NAME_CHARS)
+
+    screen.table(
+        ("green", "bold", "cyan", ""),
+        ((screen.minute(one.made), *names(one)) for one in found),
+        ((screen.minute(one.made), one.name, one.verdict, one.other) for one in found),
+    )
 
 
 @command()
 @click.argument("name")
-@click.option("--as-of", metavar="TIME", help="Only what held at that time.")
+@takes("--as-of", of="TIME", help="Only what held at that time.")
 def relations(call: Call, name: str, as_of: str | None) -> None:
     """Show what was said of NAME and others: what relates them, since when and until when, and where that was said."""
-    with call.forest() as forest:
-        found = call.memory(forest).relations(name, as_of=as_of)
-        call.show(found, lambda screen: draw_relations(screen, found))
-        if not found:
-            call.warn(["no relation is known" + (" of that time" if as_of else "")])
+    none = "no relation is known" + (" of that time" if as_of else "")
+    call.run(lambda memory: memory.relations(name, as_of=as_of), draw_relations, none=none)
 
 
 def draw_relations(screen: Screen, found: Sequence[RelationView]) -> None:
     """Print relations with the time they held and their sources."""
-    table = columns("green", "")
-    for one in found:
-        if screen.records:
-            screen.record(
-                one.source,
-                one.label,
-                one.target,
-                str(one.weight),
-                "" if one.start is None else screen.day(one.start),
-                "" if one.end is None else screen.last_day(one.end),
-                sources(one.sources, None),
-            )
-            continue
-        body = Text.assemble(
-            (clean(one.source, NAME_CHARS), "bold"),
-            f" {clean(one.label, LABEL_CHARS)} ",
-            (clean(one.target, NAME_CHARS), "bold"),
-        )
-        times = f", {one.weight} times" if one.weight > 1 else ""
-        body.append(f"\n{sources(one.sources)}{times}", style="dim")
-        table.add_row(screen.interval(one.start, one.end), body)
-    screen.put(table)
+
+    def days(one: RelationView) -> Iterator[str]:
+        yield "" if one.start is None else screen.day(one.start)
+        yield "" if one.end is None else screen.last_day(one.end)
+
+    screen.table(
+        ("green", ""),
+        ((screen.interval(one.start, one.end), _relation(one)) for one in found),
+        (
+            (one.source, one.label, one.target, one.weight, *days(one), sources(one.sources, None))
+            for one in found
+        ),
+    )
+
+
+def _relation(one: RelationView) -> Text:
+    times = f", {one.weight} times" if one.weight > 1 else ""
+    return Text.assemble(
+        (clean(one.source, NAME_CHARS), "bold"),
+        f" {clean(one.label, LABEL_CHARS)} ",
+        (clean(one.target, NAME_CHARS), "bold"),
+        (f"\n{sources(one.sources)}{times}", "dim"),
+    )
 
 
 @command()
@@ -143,31 +136,24 @@ def draw_relations(screen: Screen, found: Sequence[RelationView]) -> None:
 )
 def path(call: Call, a: str, b: str, hops: int) -> None:
     """Show how A is linked with B: the shortest way over what was said of both, with where it was said."""
-    with call.forest() as forest:
-        found = call.memory(forest).path(a, b, hops=hops)
-        call.show(found, lambda screen: draw_path(screen, found))
-        if not found:
-            call.warn([f"no way of {counted(hops, 'step')} or fewer leads from one to the other"])
-        elif not found.steps:
-            call.warn(["both names are one entity"])
+    none = f"no way of {counted(hops, 'step')} or fewer leads from one to the other"
+    found = call.run(lambda memory: memory.path(a, b, hops=hops), draw_path, none=none)
+    if found and not found.steps:
+        call.warn(["both names are one entity"])
 
 
 def draw_path(screen: Screen, found: PathView) -> None:
     """Print a path step by step, each step with its sources."""
     for one in found:
         if screen.records:
-            screen.record(
-                one.source,
-                ", ".join(one.labels) or one.kind,
-                one.target,
-                f"{one.weight:g}",
-                sources(one.sources, None),
-                " | ".join(one.texts),
-            )
+            how, weight = ", ".join(one.labels) or one.kind, f"{one.weight:g}"
+            told = (sources(one.sources, None), " | ".join(one.texts))
+            screen.record(one.source, how, one.target, weight, *told)
             continue
         screen.line(f"{clean(one.source, NAME_CHARS)} – {_by(one)} – {clean(one.target, NAME_CHARS)}", "bold")
         for each in one.relations[:MOST_RELATIONS]:
-            relation = f"{clean(each.source, NAME_CHARS)} {clean(each.label, LABEL_CHARS)} {clean(each.target, NAME_CHARS)}"
+            ends = (clean(each.source, NAME_CHARS), clean(each.target, NAME_CHARS))
+            relation = f" {clean(each.label, LABEL_CHARS)} ".join(ends)
             screen.line(f"{relation}, {screen.interval(each.start, each.end)}", "green", indent=2)
         for text in one.texts:
             screen.line(clean(text, TEXT_CHARS), indent=2)
@@ -187,9 +173,7 @@ def _by(one: PathStep) -> str:
 @click.argument("b")
 def merge_entities(call: Call, a: str, b: str) -> None:
     """Decide that A and B are one. What was said stays as it is; `memforest split-entity` takes it back."""
-    with call.forest() as forest:
-        one = call.memory(forest).merge_entities(a, b)
-        call.show(one, lambda screen: draw_entities(screen, [one]))
+    call.run(lambda memory: memory.merge_entities(a, b), lambda screen, one: draw_entities(screen, [one]))
 
 
 @command("split-entity")
@@ -197,9 +181,9 @@ def merge_entities(call: Call, a: str, b: str) -> None:
 @click.argument("name")
 def split_entity(call: Call, entity: str, name: str) -> None:
     """Decide that NAME is not one with the other names of ENTITY. `memforest merge-entities` takes it back."""
-    with call.forest() as forest:
-        one = call.memory(forest).split_entity(entity, name)
-        call.show(one, lambda screen: draw_entities(screen, [one]))
+    call.run(
+        lambda memory: memory.split_entity(entity, name), lambda screen, one: draw_entities(screen, [one])
+    )
 
 
 QUOTE_CHARS, LINE_CHARS = 160, 400
@@ -207,16 +191,14 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
 
 @command()
 @click.argument("name", required=False)
-@click.option("--as-of", metavar="TIME", help="The profile that was in force at that time.")
-@click.option("--said-by", metavar="TIME", help="Only what had been said by that time.")
-@click.option(
+@takes("--as-of", of="TIME", help="The profile that was in force at that time.")
+@said_by_option
+@takes(
     "--index",
-    metavar="NAME",
+    of="NAME",
     help="The index that keeps it, or `graph` for what the graph tells; by default the index of those who speak.",
 )
-@click.option(
-    "--written", is_flag=True, help="Have the chat model write what the graph tells of NAME, in one call."
-)
+@flag("--written", help="Have the chat model write what the graph tells of NAME, in one call.")
 def profile(
     call: Call, name: str | None, as_of: str | None, said_by: str | None, index: str | None, written: bool
 ) -> None:
@@ -228,14 +210,12 @@ def profile(
     """
     if written and name is None:
         raise click.UsageError("--written is of one NAME")
-    with call.forest() as forest:
-        memory = call.memory(forest)
-        found = memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written)
-        call.warn(found.warnings)
-        if found.unsupported:
-            left = counted(len(found.unsupported), "line")
-            call.warn([f"{left} without a source left out; --json has them"])
-        call.show(found, lambda screen: draw_profile(screen, found))
+    found = call.run(
+        lambda memory: memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written),
+        draw_profile,
+    )
+    if found.unsupported:
+        call.warn([f"{counted(len(found.unsupported), 'line')} without a source left out; --json has them"])
 
 
 def draw_profile(screen: Screen, found: Profile) -> None:
@@ -243,9 +223,8 @@ def draw_profile(screen: Screen, found: Profile) -> None:
     if screen.records:
         for section in found:
             for line in section:
-                screen.record(
-                    found.month or "", section.participant, line.kind, line.text, sources(line.sources, None)
-                )
+                where = sources(line.sources, None)
+                screen.record(found.month, section.participant, line.kind, line.text, where)
         for one in found.since:
             screen.record("", one.speaker, "since", one.text, f"{one.session_id} #{one.turn_id}")
         return

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 import sys
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from memforest.cli.call import Call, StopCommand, command, options
-from memforest.cli.screen import Screen, clean, columns, counted, size, write_bar
+from memforest.cli.call import Call, StopCommand, budget_options, command, embedder_option, flag, takes
+from memforest.cli.screen import Screen, clean, counted, size, write_bar
 
 if TYPE_CHECKING:
     from memforest.progress import IngestProgress
     from memforest.read.receipts import ImportedMemory, ImportProgress, ImportResult
     from memforest.read.stored import Stats
-
 
 DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
@@ -31,39 +30,26 @@ _IN_OPTIONS = (
 """What problems say, in the words of this command's options."""
 
 
-budget_options = options(
-    click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
-    click.option(
-        "--max-tokens", type=click.IntRange(min=0), help="Most tokens, sent and received, to spend on models."
-    ),
-)
-"""The bounds of what a command that writes may spend on models."""
-
-
 @command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--format", "format_name", metavar="NAME", help="Format of the files; told by their content by default."
-)
-@click.option("--dry-run", is_flag=True, help="Show what the files hold, and store nothing.")
-@click.option(
-    "--session", "session_id", metavar="ID", help="Name of the file's only session, or of its chat."
-)
-@click.option("--timestamp", metavar="TIME", help="When messages without a time of their own were said.")
-@click.option(
+@takes("--format", "format_name", of="NAME", help="Format of the files; told by their content by default.")
+@flag("--dry-run", help="Show what the files hold, and store nothing.")
+@takes("--session", "session_id", of="ID", help="Name of the file's only session, or of its chat.")
+@takes("--timestamp", of="TIME", help="When messages without a time of their own were said.")
+@takes(
     "--name",
-    metavar="NAME",
+    of="NAME",
     help="Who the user is: of messages that say 'role: user', and among the participants.",
 )
-@click.option("--no-infer", is_flag=True, help="Store the messages as they are; extract no facts.")
-@click.option("--replace", is_flag=True, help="Overwrite a stored session that differs.")
-@click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
+@flag("--no-infer", help="Store the messages as they are; extract no facts.")
+@flag("--replace", help="Overwrite a stored session that differs.")
+@takes("--timezone", of="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
 @click.option(
     "--day-first/--month-first",
     default=None,
     help="Whether 03/04/2024 is 3 April; else as the file proves, or the memory's people write.",
 )
-@click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
+@embedder_option
 @budget_options
 def ingest(
     call: Call,
@@ -146,12 +132,11 @@ def _finish(call: Call, result: ImportResult) -> None:
             draw_memories(screen, result.memories, call.folder, verbose=call.verbose)
 
     call.show(data, draw)
-    if len(problems) > 1:
-        shown = problems if call.verbose else problems[:SHOWN_PROBLEMS]
-        for problem in shown:
-            call.complain(problem)
-        if len(problems) > len(shown):
-            call.complain(f"and {len(problems) - len(shown)} more; --verbose shows all")
+    shown = problems if call.verbose else problems[:SHOWN_PROBLEMS]
+    for problem in shown if len(problems) > 1 else ():
+        call.complain(problem)
+    if len(problems) > len(shown):
+        call.complain(f"and {len(problems) - len(shown)} more; --verbose shows all")
     if problems:
         raise StopCommand(_failed(problems))
 
@@ -181,21 +166,19 @@ def _draw_files(screen: Screen, result: ImportResult) -> None:
         if not (result.dry_run or one.left_out or one.notes or one.wrong_count):
             continue
         screen.line(f"{clean(one.source, 60)}: {clean(one.format, 40)}", "bold")
-        table = columns("dim", "")
         span = ""
         if one.start is not None and one.end is not None:
             span = f", {one.start:%Y-%m-%d %H:%M} to {one.end:%Y-%m-%d %H:%M} UTC"
-        table.add_row("  holds", f"{counted(one.sessions, 'session')}, {counted(one.turns, 'turn')}{span}")
-        users = ", ".join(clean(user, 40) for user in one.users[:SHOWN_KINDS])
-        more = f" and {len(one.users) - SHOWN_KINDS} more" if len(one.users) > SHOWN_KINDS else ""
+        rows = [("holds", f"{counted(one.sessions, 'session')}, {counted(one.turns, 'turn')}{span}")]
         if result.dry_run:
-            table.add_row("  memories", f"{users}{more}")
+            users = ", ".join(clean(user, 40) for user in one.users[:SHOWN_KINDS])
+            more = f" and {len(one.users) - SHOWN_KINDS} more" if len(one.users) > SHOWN_KINDS else ""
+            rows.append(("memories", f"{users}{more}"))
         for label, found in (("left out", one.left_out), ("noted", one.notes)):
-            for what, count in sorted(found.items(), key=lambda pair: -pair[1]):
-                table.add_row(f"  {label}", f"{count} × {clean(what, 100)}")
+            rows += [(label, f"{count} × {clean(what, 100)}") for what, count in Counter(found).most_common()]
         if one.wrong_count:
-            table.add_row("  not read", counted(one.wrong_count, "part"))
-        screen.put(table)
+            rows.append(("not read", counted(one.wrong_count, "part")))
+        screen.fields(rows)
     if result.dry_run:
         screen.line("Nothing was stored (--dry-run).", "dim")
 
@@ -208,36 +191,30 @@ def draw_memories(
         known = f", {one.sessions_unchanged} known already" if one.sessions_unchanged else ""
         wrong = f", {one.sessions_failed} not stored" if one.sessions_failed else ""
         screen.line(f"{clean(one.user, 40)}: {counted(one.sessions_new, 'session')}{known}{wrong}", "bold")
-        table = columns("dim", "")
-        refused = f", {one.turns_refused} refused" if one.turns_refused else ""
-        table.add_row("  turns", f"{one.turns_added} added in {one.seconds:.1f} s{refused}")
-        table.add_row(
-            "  facts",
-            f"{one.facts_added} added, {one.facts_merged} merged, {one.facts_superseded} superseded",
-        )
-        reasons = ", ".join(f"{clean(reason, 30)} {count}" for reason, count in one.skipped.most_common(6))
-        table.add_row("  no fact in", f"{one.skipped.total()} pieces" + (f": {reasons}" if reasons else ""))
-        for statement in one.refused if verbose else ():
-            table.add_row("  refused", clean(str(statement), 400))
-        if one.failed_chunks:
-            table.add_row(
-                "  failed",
-                f"{counted(one.failed_chunks, 'chunk')} ({clean(one.failure or 'no reason', 200)}); "
-                "their turns are stored, `memforest resume` retries",
-            )
-        if one.left_chunks:
-            table.add_row(
-                "  left", f"{one.left_chunks} chunks; the budget is used up, `memforest resume` goes on"
-            )
-        if one.model_calls:
-            failures = f", {one.model_failures} without a usable reply" if one.model_failures else ""
-            table.add_row(
-                "  model", f"{counted(one.model_calls, 'call')}, {one.model_tokens} tokens{failures}"
-            )
-        model = clean(one.embedder or "no model (searching by words only)")
-        table.add_row("  embedded", f"{one.embedded.total()} texts with {model}")
-        table.add_row("  file", f"{size(one.bytes)} in {clean(str(folder))}")
-        screen.put(table)
+        screen.fields(_stored(one, folder, verbose=verbose))
+
+
+def _stored(one: ImportedMemory, folder: Path, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is told of an import into one memory, each with its label."""
+    refused = f", {one.turns_refused} refused" if one.turns_refused else ""
+    yield "turns", f"{one.turns_added} added in {one.seconds:.1f} s{refused}"
+    yield "facts", f"{one.facts_added} added, {one.facts_merged} merged, {one.facts_superseded} superseded"
+    reasons = ", ".join(f"{clean(reason, 30)} {count}" for reason, count in one.skipped.most_common(6))
+    yield "no fact in", f"{one.skipped.total()} pieces" + (f": {reasons}" if reasons else "")
+    for statement in one.refused if verbose else ():
+        yield "refused", clean(str(statement), 400)
+    if one.failed_chunks:
+        why = clean(one.failure or "no reason", 200)
+        still = "their turns are stored, `memforest resume` retries"
+        yield "failed", f"{counted(one.failed_chunks, 'chunk')} ({why}); {still}"
+    if one.left_chunks:
+        yield "left", f"{one.left_chunks} chunks; the budget is used up, `memforest resume` goes on"
+    if one.model_calls:
+        failures = f", {one.model_failures} without a usable reply" if one.model_failures else ""
+        yield "model", f"{counted(one.model_calls, 'call')}, {one.model_tokens} tokens{failures}"
+    model = one.embedder or "no model (searching by words only)"
+    yield "embedded", f"{one.embedded.total()} texts with {model}"
+    yield "file", f"{size(one.bytes)} in {folder}"
 
 
 @command()
@@ -252,36 +229,25 @@ def resume(call: Call, **bounds: int | None) -> None:
 
     with call.forest() as forest:
         call.settled_user = call.user
-        wrong: SomeUsersFailedError | None = None
+        problem = ""
+        wrong: dict[str, Mapping[str, object]] = {"errors": {}, "files": {}}
         try:
             with write_bar(quiet=call.as_json) as show:
-                results = forest.resume(
-                    call.user,
-                    budget=forest.config.ingest_budget.narrowed(**bounds),
-                    on_progress=show,
-                )
+                budget = forest.config.ingest_budget.narrowed(**bounds)
+                results = forest.resume(call.user, budget=budget, on_progress=show)
         except SomeUsersFailedError as exc:
-            wrong, results = exc, exc.results
+            problem, results, wrong = str(exc), exc.results, {"errors": exc.errors, "files": exc.files}
         known = [call.user] if call.user is not None else forest.survey().users
-        users = [user for user in known if wrong is None or user not in wrong.errors]
-        stats = {user: forest.user(user).stats() for user in users}
-        failed = sum(found.failed_chunks for found in stats.values())
-        data = {
-            "sessions": [result.session_id for result in results],
-            "users": users,
-            "failed_chunks": failed,
-        }
-        if wrong is not None and call.as_json:
-            raise StopCommand(str(wrong), data={**data, "errors": wrong.errors, "files": wrong.files})
+        users = [user for user in known if user not in wrong["errors"]]
+        failed = sum(forest.user(user).stats().failed_chunks for user in users)
 
         def draw(screen: Screen) -> None:
-            screen.line(
-                f"{counted(len(results), 'session')} finished; up to date: {', '.join(users) or 'nobody yet'}."
-            )
+            finished = f"{counted(len(results), 'session')} finished"
+            screen.line(f"{finished}; up to date: {', '.join(users) or 'nobody yet'}.")
             if failed:
                 screen.line(f"{failed} chunks still fail; their turns are stored and found by their words.")
 
         call.warn(text for result in results for text in result.warnings)
-        call.show(data, draw)
-        if wrong is not None:
-            raise StopCommand(str(wrong))
+        sessions = [result.session_id for result in results]
+        data = {"sessions": sessions, "users": users, "failed_chunks": failed}
+        call.show_until(data, draw, problem, **wrong)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, command
-from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
+from memforest.cli.call import Call, command, takes
+from memforest.cli.screen import Screen, clean, counted, leaf_counts, size
 from memforest.plain import plain
 from memforest.times import ordinals
 
@@ -39,7 +38,7 @@ EVERY_INDEX = frozenset({"trees"})
 
 @command()
 @click.argument("scope", required=False)
-@click.option("--index", metavar="NAME", help="Only the trees of this index; see `index list`.")
+@takes("--index", of="NAME", help="Only the trees of this index; see `index list`.")
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
@@ -104,9 +103,8 @@ def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
 
 
 def _record_node(screen: Screen, view: TreeView, depth: int) -> None:
-    until = screen.last_day(view.end)
     state = "out of date" if view.dirty else ""
-    row = (str(depth), view.title, screen.day(view.start), until, str(view.leaves), view.summary, state)
+    row = (depth, view.title, *screen.days(view), view.leaves, view.summary, state)
     screen.record(*row, *((ordinals(view.span),) if view.span else ()))
     for child in view.children:
         _record_node(screen, child, depth + 1)
@@ -138,42 +136,36 @@ def stats(call: Call) -> None:
     """Count what is stored, and say how large it is and which embedder made its vectors."""
     with call.forest() as forest:
         found = call.memory(forest).stats()
-        call.show(
-            {"directory": call.folder, **plain(found)},
-            lambda screen: screen.put(_stats_table(call, found)),
-        )
+        data = {"directory": call.folder, **plain(found)}
+        call.show(data, lambda screen: screen.table(("dim", ""), _stats(call, found)))
 
 
-def _stats_table(call: Call, found: Stats) -> Table:
-    table = columns("dim", "")
-    table.add_row("user", clean(found.user_id))
-    table.add_row("directory", clean(str(call.folder)))
-    table.add_row("said", f"{counted(found.turns, 'turn')} in {counted(found.sessions, 'session')}")
-    table.add_row("facts", f"{found.facts}, seen {found.occurrences} times")
-    table.add_row("entities", _counts(found.entities))
-    table.add_row("trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
+def _stats(call: Call, found: Stats) -> Iterator[tuple[str, object]]:
+    """Yield what is told of a memory, each with its label."""
+    yield "user", found.user_id
+    yield "directory", call.folder
+    yield "said", f"{counted(found.turns, 'turn')} in {counted(found.sessions, 'session')}"
+    yield "facts", f"{found.facts}, seen {found.occurrences} times"
+    yield "entities", _counts(found.entities)
+    yield "trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date"
     for name, one in found.indexes.items():
-        table.add_row("index", clean(name))
+        yield "index", name
         if own := ", ".join(_own_counts(one)):
-            table.add_row("counts", f"{clean(name)}: {own}")
-    for note in found.notes:
-        table.add_row("", clean(note))
-    table.add_row("days of", clean(found.timezone or "no zone yet"))
-    table.add_row("vectors", _counts(found.vectors))
-    table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
+            yield "counts", f"{name}: {own}"
+    yield from (("", note) for note in found.notes)
+    yield "days of", found.timezone or "no zone yet"
+    yield "vectors", _counts(found.vectors)
+    yield "embedder", found.embedder or "none: searching by words only"
     if found.unfinished:
-        table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
+        yield "unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on"
     if found.failed_chunks:
-        table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
+        yield "failed", f"{found.failed_chunks} chunks; `memforest resume` tries again"
     for part, made in found.makers.items():
         if any(not maker.startswith(("local", "verbatim")) for maker in made):
-            table.add_row(f"{part} by", _counts(made))
+            yield f"{part} by", _counts(made)
     for operation, steps in found.spent.items():
-        table.add_row(
-            f"spent by {clean(operation)}", "; ".join(_spent(step, used) for step, used in steps.items())
-        )
-    table.add_row("file", f"{size(found.bytes)}, schema {found.schema}")
-    return table
+        yield f"spent by {operation}", "; ".join(_spent(step, used) for step, used in steps.items())
+    yield "file", f"{size(found.bytes)}, schema {found.schema}"
 
 
 def _own_counts(one: Mapping[str, Any]) -> Iterator[str]:
@@ -212,12 +204,7 @@ def verify(call: Call) -> None:
     """
     with call.forest() as forest:
         report = call.memory(forest).verify()
-        data = {
-            "ok": report.ok,
-            "problems": report.problems,
-            "checked": report.checked,
-            "notes": report.notes,
-        }
+        data = {name: getattr(report, name) for name in ("ok", "problems", "checked", "notes")}
         call.show(data, lambda screen: _draw_report(screen, report), ok=report.ok)
         if not report.ok:
             click.get_current_context().exit(1)

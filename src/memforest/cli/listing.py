@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, command, filter_option, moment_options
-from memforest.cli.screen import Screen, clean, columns, counted, draw_facts, in_words, sources
-from memforest.settings import MAX_PAGE
+from memforest.cli.call import (
+    Call,
+    command,
+    cursor_option,
+    filter_option,
+    flag,
+    interval_options,
+    moment_options,
+    options,
+    page_limit,
+    takes,
+)
+from memforest.cli.screen import Screen, clean, counted, draw_facts, in_words, sources, with_origin
 from memforest.store.directory import Survey
 from memforest.times import local_time
 
 if TYPE_CHECKING:
-    from memforest.read.changes import Change, ChangePage, Diff
-    from memforest.read.stored import FactPage, SessionPage, TimelineEntry, TurnPage, UserPage
+    from memforest.read.changes import Change, ChangePage, Diff, DiffEntry
+    from memforest.read.stored import FactPage, SessionPage, SessionView, TimelineEntry, TurnPage, UserPage
 
 
 PAGE = 50
 """Most on a page where only a cursor is given."""
 
-
-_LIMIT = click.option(
-    "--limit",
-    type=click.IntRange(1, MAX_PAGE),
-    help="Most on one page; all when neither this nor --cursor is given.",
-)
-_CURSOR = click.option(
-    "--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it."
+page_options = options(
+    page_limit(note="Most on one page; all when neither this nor --cursor is given."), cursor_option
 )
 
 
 @command()
-@_LIMIT
-@_CURSOR
+@page_options
 def users(call: Call, limit: int | None, cursor: str | None) -> None:
     """List who has a memory in the directory, all or a page in the order of the names of their files.
 
@@ -64,8 +68,7 @@ def users(call: Call, limit: int | None, cursor: str | None) -> None:
 
 @command()
 @click.argument("session_id", metavar="SESSION", required=False)
-@_LIMIT
-@_CURSOR
+@page_options
 def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str | None) -> None:
     """List the sessions that were received, in time order, or show what was said in one.
 
@@ -78,10 +81,20 @@ def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str 
         memory = call.memory(forest)
         if session_id is not None:
             said = memory.turns(session_id, limit=limit, cursor=cursor)
-            call.show(said if paged else list(said), lambda screen: _draw_turns(call, screen, said))
-            return
-        found = memory.sessions(limit=limit, cursor=cursor)
-        call.show(found if paged else list(found), lambda screen: _draw_sessions(call, screen, found))
+            _show_page(call, said, paged, lambda screen: _draw_turns(screen, said))
+        else:
+            found = memory.sessions(limit=limit, cursor=cursor)
+            _show_page(call, found, paged, lambda screen: _draw_sessions(screen, found))
+
+
+def _show_page(call: Call, page: TurnPage | SessionPage, paged: bool, draw: Callable[[Screen], None]) -> None:
+    """Print a page with how to see the next one, or what is no page but everything."""
+
+    def draw_page(screen: Screen) -> None:
+        draw(screen)
+        remark_cursor(call, screen, page.next_cursor)
+
+    call.show(page if paged else list(page), draw_page)
 
 
 def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
@@ -90,59 +103,56 @@ def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
         call.remark(screen, f"the next page: --cursor {cursor}")
 
 
-def _draw_turns(call: Call, screen: Screen, said: TurnPage) -> None:
-    table = columns("green", "bold", "yellow", "")
-    for one in said:
-        when = local_time(one.said, screen.zone).isoformat(sep=" ", timespec="minutes")[:16]
-        table.add_row(when, clean(one.speaker), "damaged" if one.damaged else "", clean(one.text))
-    screen.put(table)
-    remark_cursor(call, screen, said.next_cursor)
+def _draw_turns(screen: Screen, said: TurnPage) -> None:
+    def when(said: datetime) -> str:
+        return local_time(said, screen.zone).isoformat(sep=" ", timespec="minutes")[:16]
+
+    rows = ((when(one.said), one.speaker, "damaged" if one.damaged else "", one.text) for one in said)
+    screen.table(("green", "bold", "yellow", ""), rows)
 
 
-def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
-    table = columns("green", "green", "bold", "", "", "yellow")
-    for one in found:
-        left = [] if one.status == "ingested" else ["unread"]
-        left += [f"{counted(one.failed_chunks, 'chunk')} failed"] if one.failed_chunks else []
-        table.add_row(
-            screen.day(one.start),
-            screen.day(one.end),
-            clean(one.session_id),
-            counted(one.turns, "turn"),
-            clean(", ".join(one.participants)),
-            ", ".join(left),
-        )
-    screen.put(table)
-    remark_cursor(call, screen, found.next_cursor)
+def _draw_sessions(screen: Screen, found: SessionPage) -> None:
+    for_each = (
+        (one.session_id, counted(one.turns, "turn"), ", ".join(one.participants), ", ".join(_left(one)))
+        for one in found
+    )
+    days = ((screen.day(one.start), screen.day(one.end)) for one in found)
+    rows = ((*when, *what) for when, what in zip(days, for_each, strict=True))
+    screen.table(("green", "green", "bold", "", "", "yellow"), rows)
+
+
+def _left(one: SessionView) -> Iterator[str]:
+    """Yield what is not finished of a session."""
+    if one.status != "ingested":
+        yield "unread"
+    if one.failed_chunks:
+        yield f"{counted(one.failed_chunks, 'chunk')} failed"
 
 
 @command()
-@click.option("--entity", metavar="NAME", help="Only facts that mention it.")
-@click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
+@takes("--entity", of="NAME", help="Only facts that mention it.")
+@takes("--session", "session_id", of="ID", help="Only facts that this session supports.")
 @filter_option
-@click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
-@click.option("--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END.")
+@interval_options
 @moment_options
-@click.option(
-    "--limit", type=click.IntRange(1, MAX_PAGE), default=20, show_default=True, help="Most facts on the page."
-)
+@page_limit(20, "Most facts on the page.")
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
 )
-@click.option("--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it.")
+@cursor_option
 @click.option(
     "--verdict",
     type=click.Choice(["pinned", "forgotten", "corrected"]),
     help="Only facts of which that was decided.",
 )
-@click.option("--statements", is_flag=True, help="Show the statements by which facts are found, too.")
-@click.option("--ids", is_flag=True, help="Show the ids by which facts are corrected, pinned and forgotten.")
+@flag("--statements", help="Show the statements by which facts are found, too.")
+@flag("--ids", help="Show the ids by which facts are corrected, pinned and forgotten.")
 def facts(call: Call, /, statements: bool, ids: bool, **options: Any) -> None:
     """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
-    with call.forest() as forest:
-        page = call.memory(forest).list(**options)
-        call.warn(page.warnings)
-        call.show(page, lambda screen: _draw_page(call, screen, page, options["offset"], statements, ids))
+    call.run(
+        lambda memory: memory.list(**options),
+        lambda screen, page: _draw_page(call, screen, page, options["offset"], statements, ids),
+    )
 
 
 def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool, ids: bool) -> None:
@@ -160,7 +170,7 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
 
 @command()
 @click.argument("entity")
-@click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
+@takes("--attribute", of="NAME", help="Only this attribute's states, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @moment_options
 def timeline(
@@ -170,54 +180,44 @@ def timeline(
 
     States are shown with the time they held and what was said of it; events, facts that name it, with their day.
     """
-    with call.forest() as forest:
-        entries = list(call.memory(forest).timeline(entity, attribute=attribute, kind=kind, **moment))
-        call.show(entries, lambda screen: draw_timeline(screen, entries))
-        if not entries:
-            call.warn(["nothing of that kind is known"])
+    call.run(
+        lambda memory: list(memory.timeline(entity, attribute=attribute, kind=kind, **moment)),
+        draw_timeline,
+        none="nothing of that kind is known",
+    )
 
 
 def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
     """Print a timeline: states with their intervals, events with their days."""
-    if screen.records:
-        for entry in entries:
-            until = screen.last_day(entry.end) if entry.end is not None else ""
-            named = (entry.attribute or "", entry.value or "")
-            screen.record(
-                screen.day(entry.start), until, entry.kind, *named, entry.text, sources(entry.sources, None)
-            )
-        return
-    table = columns("green", "cyan", "")
-    for entry in entries:
-        if entry.kind == "state":
-            body = Text.assemble((clean(entry.value or "", 80), "bold"), "\n", (in_words(entry, 200), "dim"))
-            when = screen.interval(entry.start, entry.end)
-            table.add_row(when, clean(entry.attribute or "", 20), body)
-        else:
-            origin = f"  {sources(entry.sources)}"
-            table.add_row(screen.day(entry.start), "", Text.assemble(in_words(entry, 240), (origin, "dim")))
-    screen.put(table)
+    records = (
+        (*screen.days(one), one.kind, one.attribute, one.value, one.text, sources(one.sources, None))
+        for one in entries
+    )
+    screen.table(("green", "cyan", ""), (_entry(screen, entry) for entry in entries), records)
+
+
+def _entry(screen: Screen, entry: TimelineEntry) -> tuple[str, str, Text]:
+    if entry.kind == "state":
+        body = Text.assemble((clean(entry.value or "", 80), "bold"), "\n", (in_words(entry, 200), "dim"))
+        return screen.interval(entry.start, entry.end), clean(entry.attribute or "", 20), body
+    body = Text.assemble(in_words(entry, 240), (f"  {sources(entry.sources)}", "dim"))
+    return screen.day(entry.start), "", body
 
 
 @command()
 @click.argument("since")
 @click.argument("until", required=False)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, MAX_PAGE),
-    default=20,
-    show_default=True,
-    help="Most changes on the page.",
-)
-@click.option("--after", metavar="NEXT", help="Go on behind the page that named it.")
+@page_limit(20, "Most changes on the page.")
+@takes("--after", of="NEXT", help="Go on behind the page that named it.")
 def changes(call: Call, since: str, until: str | None, limit: int, after: str | None) -> None:
     """List what this memory has stored, learnt, corrected and deleted, from SINCE to before UNTIL.
 
     These are the times at which it did so, not those of which was spoken; `diff` compares those.
     """
-    with call.forest() as forest:
-        page = call.memory(forest).changes(since, until, limit=limit, after=after)
-        call.show(page, lambda screen: _draw_changes(call, screen, page))
+    call.run(
+        lambda memory: memory.changes(since, until, limit=limit, after=after),
+        lambda screen, page: _draw_changes(call, screen, page),
+    )
 
 
 def _draw_changes(call: Call, screen: Screen, page: ChangePage) -> None:
@@ -230,26 +230,21 @@ def _draw_changes(call: Call, screen: Screen, page: ChangePage) -> None:
 
 def draw_changes(screen: Screen, found: Sequence[Change]) -> None:
     """Print changes, each with its minute, kind, subject and sources."""
-    if screen.records:
-        for one in found:
-            screen.record(
-                screen.minute(one.at),
-                one.kind,
-                _about(one),
-                "; ".join(one.superseded),
-                sources(one.sources, None),
-                one.fact_id or "",
-            )
-        return
-    table = columns("green", "cyan", "")
-    for one in found:
-        ended = [f"instead of {clean(text, 120)}" for text in one.superseded]
-        parts = [*ended, *([sources(one.sources)] if one.sources else [])]
-        body = Text(clean(_about(one), 300))
-        if parts:
-            body.append("\n" + " · ".join(parts), style="dim")
-        table.add_row(screen.minute(one.at), one.kind, body)
-    screen.put(table)
+    records = (
+        (screen.minute(one.at), one.kind, _about(one), "; ".join(one.superseded), *_places(one))
+        for one in found
+    )
+    rows = ((screen.minute(one.at), one.kind, _change(one)) for one in found)
+    screen.table(("green", "cyan", ""), rows, records)
+
+
+def _places(one: Change) -> tuple[str, str | None]:
+    return sources(one.sources, None), one.fact_id
+
+
+def _change(one: Change) -> Text:
+    parts = [*(f"instead of {clean(text, 120)}" for text in one.superseded), sources(one.sources)]
+    return with_origin(clean(_about(one), 300), " · ".join(part for part in parts if part))
 
 
 def _about(one: Change) -> str:
@@ -264,38 +259,43 @@ def _about(one: Change) -> str:
 @command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--entity", metavar="NAME", help="Only of this entity.")
+@takes("--entity", of="NAME", help="Only of this entity.")
 @moment_options
 def diff(call: Call, /, a: str, b: str, entity: str | None, **moment: str | None) -> None:
     """Show what was so at time A and not at time B, or the other way round, by entity and attribute.
 
     A value that came and went between the two is in none of them; `timeline` has it.
     """
-    with call.forest() as forest:
-        found = call.memory(forest).diff(a, b, entity=entity, **moment)
-        call.warn(found.warnings)
-        call.show(found, lambda screen: draw_diff(screen, found))
-        if not found:
-            call.warn(["the same was so at both times"])
+    call.run(
+        lambda memory: memory.diff(a, b, entity=entity, **moment),
+        draw_diff,
+        none="the same was so at both times",
+    )
 
 
 def draw_diff(screen: Screen, found: Diff) -> None:
     """Print the states that differ between two times, with the day of the change and its sources."""
-    table = columns("green", "bold", "cyan", "")
-    for one in found:
-        day = "" if one.at is None else screen.day(one.at)
-        values = (one.before, one.after)
-        if screen.records:
-            screen.record(
+
+    def day(one: DiffEntry) -> str:
+        return "" if one.at is None else screen.day(one.at)
+
+    def change(one: DiffEntry) -> Text:
+        values = ("–" if value is None else clean(value, 80) for value in (one.before, one.after))
+        return with_origin(" → ".join(values), sources(one.sources))
+
+    screen.table(
+        ("green", "bold", "cyan", ""),
+        ((day(one), clean(one.entity, 40), clean(one.attribute, 20), change(one)) for one in found),
+        (
+            (
                 one.entity,
                 one.attribute,
                 one.change,
-                *(value or "" for value in values),
-                day,
+                one.before,
+                one.after,
+                day(one),
                 sources(one.sources, None),
             )
-            continue
-        change = " → ".join("–" if value is None else clean(value, 80) for value in values)
-        body = Text.assemble(change, "\n", (sources(one.sources), "dim"))
-        table.add_row(day, clean(one.entity, 40), clean(one.attribute, 20), body)
-    screen.put(table)
+            for one in found
+        ),
+    )

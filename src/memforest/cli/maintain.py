@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, StopCommand, command, read_pairs, shared_options
-from memforest.cli.ingest import budget_options
-from memforest.cli.screen import Screen, clean, columns, counted, error_console
+from memforest.cli.call import (
+    Call,
+    StopCommand,
+    budget_options,
+    command,
+    flag,
+    read_pairs,
+    repeated,
+    shared_options,
+    takes,
+)
+from memforest.cli.screen import Screen, clean, counted, progress_bars
 
 if TYPE_CHECKING:
-    from memforest.memory.blocking import MemForest
-    from memforest.progress import Report
     from memforest.read.stored import IndexView, Stale
 
 
@@ -22,12 +28,11 @@ CONFIGURED = "configured"
 
 
 @command()
-@click.option(
+@flag(
     "--stale",
-    is_flag=True,
     help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
 )
-@click.option("--index", metavar="NAME", help="Only this index, with its configured settings.")
+@takes("--index", of="NAME", help="Only this index, with its configured settings.")
 @click.option(
     "--embedder",
     is_flag=False,
@@ -35,7 +40,7 @@ CONFIGURED = "configured"
     metavar="[NAME]",
     help="Give the memory another embedder: auto (the best installed), bge, minilm; the configured one without a NAME.",
 )
-@click.option("--dry-run", is_flag=True, help="Count what is stale, and make nothing.")
+@flag("--dry-run", help="Count what is stale, and make nothing.")
 @budget_options
 def rebuild(
     call: Call,
@@ -56,68 +61,34 @@ def rebuild(
         users = [call.user] if call.user is not None else call.users()
         if dry_run:
             found = {user: forest.user(user).stale() for user in users}
-            call.show(found, lambda screen: _draw_rebuilt(screen, found))
+            call.show(found, lambda screen: _draw_stale(screen, found))
             return
-        options: dict[str, Any] = {
-            "stale": stale,
-            "index": index,
-            "embedder": embedder is not None,
-            "budget": forest.config.ingest_budget.narrowed(**bounds),
-        }
-        _rebuild(call, forest, users, options)
+        budget = forest.config.ingest_budget.narrowed(**bounds)
+        how: dict[str, Any] = {"stale": stale, "index": index, "embedder": embedder is not None}
+        try:
+            with progress_bars(quiet=call.as_json) as report:
+                forest.rebuild(call.user, **how, budget=budget, progress=report)
+        except KeyboardInterrupt:
+            raise StopCommand(
+                "Interrupted: what was made stays, the rest is as it was. Run the same `memforest rebuild` again to go on.",
+                code=130,
+            ) from None
+        what = ", ".join(clean(user, 40) for user in users)
+        call.show({"users": users}, lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."))
 
 
-def _rebuild(call: Call, forest: MemForest, users: Sequence[str], options: dict[str, Any]) -> None:
-    try:
-        with _progress(quiet=call.as_json) as report:
-            forest.rebuild(call.user, **options, progress=report)
-    except KeyboardInterrupt:
-        raise StopCommand(
-            "Interrupted: what was made stays, the rest is as it was. Run the same `memforest rebuild` again to go on.",
-            code=130,
-        ) from None
-    what = ", ".join(clean(user, 40) for user in users)
-    call.show({"users": list(users)}, lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."))
-
-
-def _draw_rebuilt(screen: Screen, found: dict[str, Stale]) -> None:
+def _draw_stale(screen: Screen, found: dict[str, Stale]) -> None:
     for user, one in found.items():
         lines = [f"{counted(count, 'chunk')} {why}" for why, count in one.chunks.items()]
         lines += [f"{counted(one.sessions, 'session')} to be read again"] if one.sessions else []
         lines += [f"{one.summaries} summaries would be made otherwise"] if one.summaries else []
         lines += [f"index {name}: {why}" for name, why in one.indexes.items()]
-        lines += (
-            [f"{counted(one.texts, 'text')} without a vector by the configured embedder"] if one.texts else []
-        )
+        if one.texts:
+            lines.append(f"{counted(one.texts, 'text')} without a vector by the configured embedder")
         if one.next_embedder is not None:
             lines.append(f"embedder {one.next_embedder}: begun; rebuild --embedder goes on")
         for line in lines or ["nothing is stale"]:
             screen.line(f"{clean(user, 40)}: {clean(line, 300)}")
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Report]:
-    """Show a progress bar for each kind of work on standard error, if that is a terminal.
-
-    Yields:
-        A function to call with what is being made, how many are done, and how many there are.
-    """
-    console = error_console()
-    if quiet or not console.is_terminal:
-        yield lambda _what, _done, _total: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    parts = (TextColumn("{task.description:10}", markup=False), BarColumn(bar_width=28), MofNCompleteColumn())
-    with Progress(*parts, TimeElapsedColumn(), console=console, transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what)
-            progress.update(tasks[what], completed=done, total=total)
-
-        yield report
 
 
 @click.group(no_args_is_help=False)
@@ -136,20 +107,17 @@ def index(ctx: click.Context) -> None:
 @command("list", group=index)
 def list_(call: Call) -> None:
     """List the indexes: name, trees and leaves."""
-    with call.forest() as forest:
-        found = call.memory(forest).indexes()
-        call.show({"indexes": found}, lambda screen: _draw_indexes(screen, found))
+    call.run(lambda memory: {"indexes": memory.indexes()}, _draw_indexes)
 
 
 @command(group=index)
 @click.argument("name")
-@click.option(
+@repeated(
     "--set",
     "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
+    of="KEY=VALUE",
+    help="A setting of the index, kept with the memory.",
     callback=read_pairs,
-    help="A setting of the index, kept with the memory; may be repeated.",
 )
 @budget_options
 def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -> None:
@@ -170,16 +138,14 @@ def drop(call: Call, name: str) -> None:
         call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."))
 
 
-def _draw_indexes(screen: Screen, found: Sequence[IndexView]) -> None:
-    table = columns("bold", "", "")
-    for one in found:
-        table.add_row(clean(one.name), counted(one.trees, "tree"), f"{one.leaves} leaves")
-    screen.put(table)
+def _draw_indexes(screen: Screen, found: Mapping[str, Sequence[IndexView]]) -> None:
+    rows = ((one.name, counted(one.trees, "tree"), f"{one.leaves} leaves") for one in found["indexes"])
+    screen.table(("bold", "", ""), rows)
 
 
 @command()
-@click.option("--as-of", metavar="TIME", help="The present, by which windows have ended; now by default.")
-@click.option("--force", is_flag=True, help="Also what is not due yet, such as the day that has not ended.")
+@takes("--as-of", of="TIME", help="The present, by which windows have ended; now by default.")
+@flag("--force", help="Also what is not due yet, such as the day that has not ended.")
 @budget_options
 def advance(call: Call, as_of: str | None, force: bool, **bounds: int | None) -> None:
     """Let the indexes go on by the calendar: make what is due by now.
@@ -219,13 +185,11 @@ def _numbers(one: IndexView) -> dict[str, int]:
 def _draw_advanced(
     screen: Screen, found: Sequence[IndexView], changed: Mapping[str, Mapping[str, tuple[int, int]]]
 ) -> None:
-    table = columns("bold", "", "", "")
-    for one in found:
-        counts = [f"{clean(name)} {old} -> {new}" for name, (old, new) in changed[one.name].items()]
-        table.add_row(
-            clean(one.name),
-            counted(one.trees, "tree"),
-            f"{one.leaves} leaves",
-            ", ".join(counts) or "nothing was due",
-        )
-    screen.put(table)
+    def counts(one: IndexView) -> str:
+        pairs = changed[one.name].items()
+        return ", ".join(f"{name} {old} -> {new}" for name, (old, new) in pairs) or "nothing was due"
+
+    screen.table(
+        ("bold", "", "", ""),
+        ((one.name, counted(one.trees, "tree"), f"{one.leaves} leaves", counts(one)) for one in found),
+    )

@@ -5,7 +5,7 @@ Stored text is untrusted: it is cleaned of controls and never read as markup.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta, timezone, tzinfo
@@ -21,6 +21,7 @@ from memforest.times import one_line, ordinals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.progress import TaskID
 
     from memforest.progress import IngestProgress
     from memforest.read.results import Evidence
@@ -83,9 +84,8 @@ def sources(found: Sequence[Source], limit: int | None = 3) -> str:
 
 def in_words(one: Evidence | FactView | TimelineEntry, limit: int) -> str:
     """Return what was said in quotation marks; a model's statement, or a summary, as it is."""
-    from memforest.read.results import (
-        quotation,
-    )  # here, so that the help of a command need not wait for NumPy
+    # Here, so that the help of a command need not wait for NumPy.
+    from memforest.read.results import quotation
 
     return clean(quotation(one.spoken) if one.spoken else one.text, limit)
 
@@ -123,9 +123,9 @@ class Screen:
         """Whether records are wanted."""
         return not (self.console.is_terminal if self.laid_out is None else self.laid_out)
 
-    def record(self, *columns: str) -> None:
-        """Print columns as one line; no column has a tab or a line break of its own."""
-        click.echo("\t".join(clean(column) for column in columns))
+    def record(self, *columns: object) -> None:
+        """Print columns as one line; no column has a tab or a line break of its own, and None is empty."""
+        click.echo("\t".join("" if column is None else clean(str(column)) for column in columns))
 
     def line(self, text: str = "", style: str = "", *, indent: int = 0) -> None:
         """Print a text in one style, cleaned; on a terminal long lines are wrapped within the indentation."""
@@ -154,6 +154,29 @@ class Screen:
             return
         self.console.print(renderable)
 
+    def table(
+        self,
+        styles: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        records: Iterable[Sequence[object]] | None = None,
+    ) -> None:
+        """Print a table, see `columns`; where records are wanted, `records` in the place of its rows, if they differ.
+
+        Texts are cleaned; of rows and records only those that are shown are made.
+        """
+        if self.records and records is not None:
+            for record in records:
+                self.record(*record)
+            return
+        table = columns(*styles)
+        for row in rows:
+            table.add_row(*(cell if isinstance(cell, Text) else clean(str(cell or "")) for cell in row))
+        self.put(table)
+
+    def fields(self, rows: Iterable[tuple[str, object]]) -> None:
+        """Print what is told of one thing, each with its label."""
+        self.table(("dim", ""), ((f"  {label}" if label else "", value) for label, value in rows))
+
     def day(self, when: datetime | None) -> str:
         """Return a time's day in the screen's zone, ISO 8601; a question mark for an unknown one."""
         if when is None or when.year in (MINYEAR, MAXYEAR):  # a statement may say only when something ended
@@ -173,6 +196,10 @@ class Screen:
         if first == "?":
             return f"until {last}"
         return first if last <= first else f"{first} to {last}"
+
+    def days(self, one: FactView | TimelineEntry | TreeView) -> tuple[str, str]:
+        """Return the first day of something, and the last one; empty if it has no end."""
+        return self.day(one.start), "" if one.end is None else self.last_day(one.end)
 
     def last_day(self, end: datetime) -> str:
         """Return the last day before an exclusive end."""
@@ -195,27 +222,31 @@ def draw_facts(
 
     Records have their ids; a table has them with `ids`.
     """
-    if screen.records:
-        for fact in found:
-            until = screen.last_day(fact.end) if fact.end is not None else ""
-            screen.record(
-                screen.day(fact.start),
-                until,
-                fact.text,
-                fact.speaker,
-                sources(fact.sources, None),
-                fact.fact_id,
-                *([fact.statement] if statements else []),
-            )
-        return
-    table = columns("green", "")
-    for fact in found:
-        parts = _details(screen, fact) + ([fact.fact_id] if ids else [])
-        body = Text.assemble(in_words(fact, 300), "\n", (" · ".join(parts), "dim"))
-        if statements and fact.spoken:
-            body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
-        table.add_row(screen.day(fact.start), body)
-    screen.put(table)
+
+    def extra(one: FactView) -> list[str]:
+        return [one.statement] if statements else []
+
+    screen.table(
+        ("green", ""),
+        ((screen.day(fact.start), _fact(screen, fact, statements, ids)) for fact in found),
+        (
+            (*screen.days(one), one.text, one.speaker, sources(one.sources, None), one.fact_id, *extra(one))
+            for one in found
+        ),
+    )
+
+
+def _fact(screen: Screen, fact: FactView, statements: bool, ids: bool) -> Text:
+    parts = _details(screen, fact) + ([fact.fact_id] if ids else [])
+    body = with_origin(in_words(fact, 300), " · ".join(parts))
+    if statements and fact.spoken:
+        body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
+    return body
+
+
+def with_origin(text: str, origin: str = "") -> Text:
+    """Return a text with where it comes from on the line below it, if that is told."""
+    return Text.assemble(text, (f"\n{origin}" if origin else "", "dim"))
 
 
 def _details(screen: Screen, fact: FactView) -> list[str]:
@@ -286,16 +317,24 @@ class Tally:
             self._read[key] = (one.done + one.failed) / one.total
 
 
+Show = Callable[..., None]
+"""Shows how far a piece of work has come: its name, how much is done, how much there is, and optionally a text and a unit."""
+
+
+def _no_bar(*_progress: object, **_more: object) -> None:
+    """Show nothing."""
+
+
 @contextmanager
-def write_bar(*, quiet: bool) -> Iterator[Callable[[IngestProgress], object]]:
-    """Show the progress of a write on standard error, if that is a terminal.
+def progress_bars(*, quiet: bool) -> Iterator[Show]:
+    """Show a bar for each piece of work on standard error, if that is a terminal.
 
     Yields:
-        A function for `on_progress`.
+        A function to call with what is being done, see `Show`.
     """
     console = error_console()
     if quiet or not console.is_terminal:
-        yield lambda _progress: None
+        yield _no_bar
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -306,18 +345,36 @@ def write_bar(*, quiet: bool) -> Iterator[Callable[[IngestProgress], object]]:
         TextColumn("{task.fields[unit]}", markup=False),
         TimeElapsedColumn(),
     )
-    tally = Tally()
-    with Progress(*parts, console=console, transient=True) as bar:
-        read = bar.add_task("Reading", total=None, unit="")
-        made = bar.add_task(f"{'Summaries':{NAME_CHARS}}", total=None, unit="summaries", visible=False)
+    with Progress(*parts, console=console, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
 
-        def show(one: IngestProgress) -> None:
-            tally.add(one)
-            name = f"{clean(tally.name, NAME_CHARS) or 'Reading':{NAME_CHARS}}"
-            bar.update(
-                read, completed=tally.done, total=tally.total or None, description=name, unit=tally.unit
-            )
-            if tally.to_make:
-                bar.update(made, completed=tally.made, total=tally.to_make, visible=True)
+        def show(name: str, done: int, total: int, text: str = "", unit: str = "") -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=None, unit=unit)
+            shown = f"{clean(text or name, NAME_CHARS):{NAME_CHARS}}"
+            bars.update(tasks[name], completed=done, total=total or None, description=shown, unit=unit)
 
         yield show
+
+
+@contextmanager
+def write_bar(*, quiet: bool) -> Iterator[Callable[[IngestProgress], object]]:
+    """Show the progress of a write on standard error, if that is a terminal.
+
+    Yields:
+        A function for `on_progress`.
+    """
+    with progress_bars(quiet=quiet) as show:
+        if show is _no_bar:
+            yield _no_bar
+            return
+        tally = Tally()
+        show("Reading", 0, 0)
+
+        def report(one: IngestProgress) -> None:
+            tally.add(one)
+            show("Reading", tally.done, tally.total, tally.name, tally.unit)
+            if tally.to_make:
+                show("Summaries", tally.made, tally.to_make, unit="summaries")
+
+        yield report

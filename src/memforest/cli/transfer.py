@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from memforest.cli.call import Call, StopCommand, command, read_pairs
-from memforest.cli.ingest import budget_options
-from memforest.cli.screen import Screen, clean, columns, counted, error_console, size
+from memforest.cli.call import (
+    Call,
+    budget_options,
+    command,
+    embedder_option,
+    flag,
+    read_pairs,
+    repeated,
+)
+from memforest.cli.screen import Screen, clean, counted, progress_bars, size
 from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
@@ -31,15 +37,14 @@ MOST_NAMES = 12
 """Names that are listed of those that both memories know."""
 
 
+_FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+
+
 @command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--vectors", is_flag=True, help="Take the vectors along, so that the import need not make them."
-)
-@click.option(
-    "--no-summaries", is_flag=True, help="Leave the summaries of trees out; they are made anew when read."
-)
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@_FILE
+@flag("--vectors", help="Take the vectors along, so that the import need not make them.")
+@flag("--no-summaries", help="Leave the summaries of trees out; they are made anew when read.")
+@flag("--overwrite", help="Replace a file that is there.")
 def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite: bool) -> None:
     """Write everything that a memory holds into a file of JSON Lines; "-" is standard output.
 
@@ -67,7 +72,7 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
 
 
 @command("import")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@_FILE
 @budget_options
 def import_(call: Call, file: Path, **bounds: int | None) -> None:
     """Make a memory from a file that `memforest export` wrote; "-" is standard input.
@@ -95,10 +100,8 @@ def import_(call: Call, file: Path, **bounds: int | None) -> None:
 
 @command()
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
-@click.option(
-    "--all", "everybody", is_flag=True, help="Copy the memories of all users into the directory TARGET."
-)
-@click.option("--overwrite", is_flag=True, help="Replace copies that are there.")
+@flag("--all", "everybody", help="Copy the memories of all users into the directory TARGET.")
+@flag("--overwrite", help="Replace copies that are there.")
 def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
     """Copy a memory while it is in use, and check the copy.
 
@@ -110,14 +113,12 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
         else:
             done = [call.memory(forest).backup(target, overwrite=overwrite)]
         call.warn(f"{turn} is damaged, in the memory too" for one in done for turn in one.damaged)
-        table = columns("bold", "", "", "")
-        for one in done:
-            table.add_row(clean(one.user_id), _contents(one), size(one.bytes), clean(one.path))
-        call.show({"backups": done}, lambda screen: screen.put(table))
+        rows = [(one.user_id, _contents(one), size(one.bytes), one.path) for one in done]
+        call.show({"backups": done}, lambda screen: screen.table(("bold", "", "", ""), rows))
 
 
 @command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@_FILE
 def restore(call: Call, file: Path) -> None:
     """Copy a backup into the directory, as the memory of the user that it is of.
 
@@ -157,12 +158,8 @@ def encrypt(call: Call, key_file: Path | None) -> None:
     Of --user, or all. A memory that another program has open is left as it is, and named. After an interruption the same
     command goes on; what is encrypted already stays so.
     """
-    _run(
-        call,
-        _key(call, key_file),
-        "encrypted",
-        lambda forest, progress: forest.encrypt(call.user, progress=progress),
-    )
+    key = _key(call, key_file)
+    _run(call, key, "encrypted", lambda forest, show: forest.encrypt(call.user, progress=show))
 
 
 @command()
@@ -172,12 +169,8 @@ def decrypt(call: Call, key_file: Path | None) -> None:
 
     Of --user, or all. Then they are used without a key. The salts stay for backups that are still encrypted.
     """
-    _run(
-        call,
-        _key(call, key_file),
-        "decrypted",
-        lambda forest, progress: forest.decrypt(call.user, progress=progress),
-    )
+    key = _key(call, key_file)
+    _run(call, key, "decrypted", lambda forest, show: forest.decrypt(call.user, progress=show))
 
 
 @command()
@@ -194,7 +187,7 @@ def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
         call,
         key,
         "encrypted with the new key",
-        lambda forest, progress: forest.rekey(new, call.user, progress=progress),
+        lambda forest, show: forest.rekey(new, call.user, progress=show),
     )
 
 
@@ -202,24 +195,19 @@ def _run(call: Call, key: Key, done: str, work: Callable[[MemForest, Progress], 
     """Encrypt or decrypt with a progress bar, and print the result."""
     from memforest.errors import SomeUsersFailedError
 
-    failed: SomeUsersFailedError | None = None
+    problem, files = "", {}
     with call.forest(key=key, reranker="none", embedder="none") as forest:
         try:
-            with _progress(quiet=call.as_json) as progress:
-                result = work(forest, progress)
+            with progress_bars(quiet=call.as_json) as show:
+                result = work(forest, lambda done, total, file: show("Memories", done, total, file))
         except SomeUsersFailedError as exc:
-            failed, [result] = exc, exc.results
-    data = {"done": result.done, "already": result.already}
-    if failed is not None and call.as_json:
-        raise StopCommand(str(failed), data={**data, "files": failed.files})
+            problem, files, [result] = str(exc), exc.files, exc.results
 
     def draw(screen: Screen) -> None:
         left = f", {len(result.already)} were so already" if result.already else ""
-        screen.line(f"{counted(len(result.done), 'file')} {done}{left}, in {clean(str(call.folder))}.")
+        screen.line(f"{counted(len(result.done), 'file')} {done}{left}, in {call.folder}.")
 
-    call.show(data, draw)
-    if failed is not None:
-        raise StopCommand(str(failed))
+    call.show_until({"done": result.done, "already": result.already}, draw, problem, files=files)
 
 
 def _key(call: Call, file: Path | None) -> Key:
@@ -258,28 +246,6 @@ def _can_ask() -> bool:
     return sys.stdin.isatty()
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show a progress bar over the files on standard error, if that is a terminal."""
-    console = error_console()
-    if quiet or not console.is_terminal:
-        yield lambda _done, _total, _file: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-    ) as shown:
-        task = shown.add_task("Memories", total=None)
-        yield lambda done, total, file: shown.update(
-            task, completed=done, total=total, description=clean(file, 22)
-        )
-
-
 @command()
 @click.argument("from_user", metavar="FROM")
 @click.option(
@@ -288,26 +254,15 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
     metavar="DIR",
     help="Where FROM's memory is, if not in this directory.",
 )
-@click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done.")
+@flag("--dry-run", help="Write nothing; say what would be done.")
 @click.option(
     "--same-person/--two-people",
     default=None,
     help="Whether FROM and USER are one person; asked for where both have the same display name.",
 )
-@click.option(
-    "--same",
-    multiple=True,
-    metavar="THERE=HERE",
-    callback=read_pairs,
-    help="Somebody or something has another name here; may be repeated.",
-)
-@click.option(
-    "--apart",
-    multiple=True,
-    metavar="NAME",
-    help="NAME there is somebody else than NAME here; may be repeated.",
-)
-@click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
+@repeated("--same", of="THERE=HERE", help="Somebody or something has another name here.", callback=read_pairs)
+@repeated("--apart", of="NAME", help="NAME there is somebody else than NAME here.")
+@embedder_option
 @budget_options
 def merge(
     call: Call,
@@ -326,15 +281,19 @@ def merge(
     there already is found and left, so merging again brings only what is new.
     People and things of one name become one; a dry run names them.
     """
+    into = call.settled_user = call.user
+    if into is None:
+        raise click.UsageError("into whose memory? Give --user")
     with call.forest(embedder=embedder) as forest:
-        budget = forest.config.ingest_budget.narrowed(**bounds)
-        how: dict[str, Any] = {"dry_run": dry_run, "same_person": same_person, "budget": budget}
-        into = call.user
-        if into is None:
-            raise click.UsageError("into whose memory? Give --user")
-        call.settled_user = into
-        how |= {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
-        done = forest.user(into).merge(from_user, directory=from_dir, **how)
+        done = forest.user(into).merge(
+            from_user,
+            directory=from_dir,
+            dry_run=dry_run,
+            same_person=same_person,
+            same={key: str(name) for key, name in same.items()},
+            apart=list(apart),
+            budget=forest.config.ingest_budget.narrowed(**bounds),
+        )
         call.warn(done.warnings)
         call.show({"merged": {into: done}}, lambda screen: _draw(screen, into, done))
 
@@ -346,19 +305,16 @@ def _draw(screen: Screen, user: str, one: MergeResult) -> None:
         f"{one.sessions_grown} {would}grown, {one.sessions_same} known already",
         "bold",
     )
-    table = columns("dim", "")
-    table.add_row("  turns", f"{one.turns_added} {would}added")
-    table.add_row("  facts", f"{one.facts_inserted} {would}added, {one.facts_merged} {would}merged")
+    rows = [
+        ("turns", f"{one.turns_added} {would}added"),
+        ("facts", f"{one.facts_inserted} {would}added, {one.facts_merged} {would}merged"),
+    ]
     if not one.dry_run:
-        table.add_row("  summaries", f"{one.summaries_copied} copied, {one.nodes_refreshed} made")
-    for there, here in one.renamed.items():
-        table.add_row("  session", f"{clean(there)} is called {clean(here)} here")
-    for there, here in one.people.items():
-        table.add_row("  name", f"{clean(there)} is called {clean(here)} here")
-    for what, names in (("people", one.participants_joined), ("things", one.entities_joined)):
-        if names:
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            table.add_row(
-                f"  {what}", f"of one name, and one now: {clean(', '.join(names[:MOST_NAMES]), 400)}{more}"
-            )
-    screen.put(table)
+        rows.append(("summaries", f"{one.summaries_copied} copied, {one.nodes_refreshed} made"))
+    for what, names in (("session", one.renamed), ("name", one.people)):
+        rows += [(what, f"{clean(there)} is called {clean(here)} here") for there, here in names.items()]
+    for what, joined in (("people", one.participants_joined), ("things", one.entities_joined)):
+        more = f" and {len(joined) - MOST_NAMES} more" if len(joined) > MOST_NAMES else ""
+        listed = clean(", ".join(joined[:MOST_NAMES]), 400)
+        rows += [(what, f"of one name, and one now: {listed}{more}")] if joined else []
+    screen.fields(rows)

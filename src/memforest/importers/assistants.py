@@ -23,7 +23,7 @@ from typing import Any
 
 from memforest.importers.drafts import (
     DraftTurn,
-    Sample,
+    dated,
     in_given_order,
     in_time_order,
     session_of,
@@ -31,6 +31,7 @@ from memforest.importers.drafts import (
     tool_result,
 )
 from memforest.importers.files import FileReader, FileSession, kind_of
+from memforest.importers.messages import text_of, turns_of
 from memforest.settings import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 
 _THINKING = frozenset({"thoughts", "reasoning_recap"})
@@ -38,124 +39,99 @@ _HIDDEN_MARKS = ("is_visually_hidden_from_conversation", "is_user_system_message
 _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 
 
-def recognises_chatgpt(sample: Sample) -> bool:
-    """Return whether a file holds conversations with a mapping of nodes."""
-    return any(
-        "current_node" in one
-        or "title" in one
-        or any(isinstance(node, Mapping) and "parent" in node for node in one["mapping"].values())
-        for one in sample.objects
-        if isinstance(one.get("mapping"), Mapping)
+def _conversation(
+    conversation: Mapping[str, Any],
+    drafts: Sequence[DraftTurn],
+    reading: FileReader,
+    where: str,
+    keys: tuple[str, str, str],
+) -> Iterator[FileSession]:
+    """Yield a conversation as a session; `keys` are those of its id, its time and its title."""
+    if not drafts:
+        reading.skips.leave_out("conversation without messages")
+        return
+    name, time, title = (conversation.get(key) for key in keys)
+    yield session_of(
+        str(name or conversation.get("id") or f"{reading.name}-{where}"),
+        in_given_order(drafts, reading),
+        timestamp=time if isinstance(time, (int, float, str)) and time else None,
+        metadata={"title": title} if isinstance(title, str) and title.strip() else {},
+        where=where,
     )
+
+
+def _branch(last: str, parents: Mapping[str, str]) -> dict[str, None]:
+    """Return the ids of the messages from the last one of a branch to its first, each of which names its parent."""
+    path: dict[str, None] = {}
+    while last in parents and last not in path:
+        path[last] = None
+        last = parents[last]
+    return path
 
 
 def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
     """Yield a session for each conversation."""
     for where, conversation in reading.objects():
         mapping = conversation.get("mapping")
-        if not isinstance(mapping, Mapping):
+        if isinstance(mapping, Mapping):
+            drafts = list(_chatgpt_drafts(conversation, mapping, reading, where))
+            keys = ("conversation_id", "create_time", "title")
+            yield from _conversation(conversation, drafts, reading, where, keys)
+        else:
             reading.skips.fail(where, "the conversation has no 'mapping' of messages")
-            continue
-        drafts = _chatgpt_drafts(conversation, mapping, reading, where)
-        if not drafts:
-            reading.skips.leave_out("conversation without messages")
-            continue
-        yield session_of(
-            str(conversation.get("conversation_id") or conversation.get("id") or f"{reading.name}-{where}"),
-            in_given_order(drafts, reading),
-            timestamp=_number(conversation.get("create_time")),
-            metadata={"title": conversation["title"]} if isinstance(conversation.get("title"), str) else {},
-            where=where,
-        )
 
 
 def _chatgpt_drafts(
     conversation: Mapping[str, Any], mapping: Mapping[str, Any], reading: FileReader, where: str
-) -> list[DraftTurn]:
-    """Return the messages from the root to the current node, or to the last one if none is current."""
-    node_id: Any = conversation.get("current_node")
-    if node_id not in mapping:
-        node_id = next(reversed(list(mapping)), None)
-    path: dict[str, None] = {}
-    while isinstance(node_id, str) and node_id not in path and isinstance(mapping.get(node_id), Mapping):
-        path[node_id] = None
-        node_id = mapping[node_id].get("parent")
-    branch = dict.fromkeys(reversed(path))
-    drafts = []
-    for node_id in branch:
-        message = mapping[node_id].get("message")
-        if message is None:
-            continue
-        at = f"{where}, node {node_id!r}" if where else f"node {node_id!r}"
-        if not isinstance(message, Mapping) or not isinstance(message.get("content"), Mapping):
+) -> Iterator[DraftTurn]:
+    """Yield the messages from the root to the current node, or to the last one if none is current."""
+    nodes = {name: node for name, node in mapping.items() if isinstance(node, Mapping)}
+    last = str(conversation.get("current_node"))
+    last = last if last in mapping else next(reversed([*mapping]), "")
+    branch = _branch(last, {name: str(node.get("parent")) for name, node in nodes.items()})
+    for name in reversed(branch):
+        message, at = nodes[name].get("message"), _place(where, f"node {name!r}")
+        if isinstance(message, Mapping) and isinstance(message.get("content"), Mapping):
+            yield from _chatgpt_draft(message, name, reading, at)
+        elif message is not None:
             reading.skips.fail(at, "the message is no object with a 'content'")
-        elif (draft := _draft(message, node_id, reading, at)) is not None:
-            drafts.append(draft)
-    others = sum(
-        1
-        for node_id, node in mapping.items()
-        if node_id not in branch and isinstance(node, Mapping) and node.get("message")
-    )
-    reading.skips.leave_out("message of another branch", others)
-    return drafts
+    others = [name for name, node in nodes.items() if name not in branch and node.get("message")]
+    reading.skips.leave_out("message of another branch", len(others))
 
 
-def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where: str) -> DraftTurn | None:
-    content = message["content"]
-    author = message.get("author")
-    role = author.get("role") if isinstance(author, Mapping) else None
-    kind = content.get("content_type")
-    metadata = message.get("metadata")
-    is_hidden = isinstance(metadata, Mapping) and any(metadata.get(mark) for mark in _HIDDEN_MARKS)
-    if role == "system" or kind in _HIDDEN_KINDS or is_hidden:
+def _chatgpt_draft(
+    message: Mapping[str, Any], node: str, reading: FileReader, where: str
+) -> Iterator[DraftTurn]:
+    content, author, metadata = (_object(message.get(key)) for key in ("content", "author", "metadata"))
+    role, kind, tool = author.get("role"), content.get("content_type"), message.get("recipient")
+    if role == "system" or kind in _HIDDEN_KINDS or any(metadata.get(mark) for mark in _HIDDEN_MARKS):
         reading.skips.leave_out("system or hidden message")
-        return None
+        return
     if kind in _THINKING:
         reading.skips.leave_out("reasoning of the model")
-        return None
-    text, others = _text(content)
-    if not text.strip():
-        reading.skips.leave_out(f"message without text ({others})" if others else "empty message")
-        return None
-    if others:
-        reading.skips.leave_out(others)
-    if role not in ("user", "assistant", "tool"):
-        reading.skips.fail(where, f"the author's role is {str(role)[:40]!r}, which is not known")
-        return None
-    recipient = message.get("recipient")
-    turn: dict[str, Any]
-    if role == "assistant" and recipient not in (None, "all"):
-        turn = tool_call(recipient, text)
-    elif role == "tool":
-        turn = tool_result(author.get("name") if isinstance(author, Mapping) else None, text)
-    else:
-        turn = {"role": role, "content": text}
-    turn["id"] = str(message.get("id") or node_id)
-    created = _number(message.get("create_time"))
-    said = None if created is None else reading.read_time(created, where)
-    if created is not None and said is None:
-        return None
-    return DraftTurn(where, turn if created is None else {**turn, "timestamp": created}, said)
-
-
-def _text(content: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the text of a message, and the name of its other content, if any."""
-    texts, others = [], ""
+        return
     parts = content.get("parts")
-    for part in parts if isinstance(parts, list) else [content]:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping):
-            said = next((part[key] for key in ("text", "result") if isinstance(part.get(key), str)), None)
-            if said is not None:
-                texts.append(said)
-            elif part is not content:
-                others = "image, sound or file"
-    return "\n".join(text for text in texts if text), others
+    said = parts if isinstance(parts, list) else content.get("text") or content.get("result")
+    if not (text := text_of(said, reading.skips)):
+        reading.skips.leave_out("message without text")
+    elif role not in ("user", "assistant", "tool"):
+        reading.skips.fail(where, f"the author's role is {str(role)[:40]!r}, which is not known")
+    else:
+        turn: dict[str, Any] = {"role": role, "content": text}
+        if role == "assistant" and tool not in (None, "all"):
+            turn = tool_call(tool, text)
+        elif role == "tool":
+            turn = tool_result(author.get("name"), text)
+        turn["id"] = str(message.get("id") or node)
+        yield from dated(reading, where, message.get("create_time"), turn)
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _place(where: str, part: str) -> str:
+    return f"{where}, {part}" if where else part
 
 
 _MEMORY = "conversations_memory"
@@ -163,41 +139,17 @@ _HEADING = re.compile(r"\*\*([^*\n]+)\*\*:?|#{1,6} ([^\n]+)")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
-def recognises_claude(sample: Sample) -> bool:
-    """Return whether a file holds conversations with chat messages, or Claude's memories."""
-    return any(isinstance(one.get("chat_messages"), list) or _MEMORY in one for one in sample.objects)
-
-
 def read_claude(reading: FileReader) -> Iterator[FileSession]:
     """Yield a session for each conversation, and for each memory."""
     for where, conversation in reading.objects():
+        messages = conversation.get("chat_messages")
         if _MEMORY in conversation:
             yield from _claude_memories(conversation, reading, where)
-            continue
-        messages = conversation.get("chat_messages")
-        if not isinstance(messages, list):
+        elif isinstance(messages, list):
+            drafts = list(_claude_drafts(conversation, messages, reading, where))
+            yield from _conversation(conversation, drafts, reading, where, ("uuid", "created_at", "name"))
+        else:
             reading.skips.fail(where, "the conversation has no 'chat_messages'")
-            continue
-        drafts: list[DraftTurn] = []
-        branch = _claude_branch(conversation, messages)
-        for number, message in enumerate(messages):
-            at = f"{where}, message {number}" if where else f"message {number}"
-            if not isinstance(message, Mapping):
-                reading.skips.fail(at, "the message is no object")
-            elif branch is not None and message.get("uuid") not in branch:
-                reading.skips.leave_out("message of another branch")
-            else:
-                drafts += _claude_drafts(message, reading, at)
-        if not drafts:
-            reading.skips.leave_out("conversation without messages")
-            continue
-        yield session_of(
-            str(conversation.get("uuid") or f"{reading.name}-{where}"),
-            in_given_order(drafts, reading),
-            timestamp=_text_of(conversation, "created_at"),
-            metadata={"title": title} if (title := _text_of(conversation, "name")) else {},
-            where=where,
-        )
 
 
 def _claude_memories(account: Mapping[str, Any], reading: FileReader, where: str) -> Iterator[FileSession]:
@@ -206,12 +158,11 @@ def _claude_memories(account: Mapping[str, Any], reading: FileReader, where: str
     Its time is its own, or in an archive that of the file; the session is of that day, so that a later export adds to it.
     """
     time = next((account[key] for key in TIME_KEYS if account.get(key) is not None), reading.source.modified)
-    said = None if time is None else reading.unmistakable(time, where)
+    said = None if time is None else reading.read_time(time, where)
     day = "" if said is None else str(said[0].astimezone(reading.options.zone).date())
-    projects, files = account.get("project_memories"), account.get("memory_files")
+    files = account.get("memory_files")
     reading.skips.leave_out("file of Claude's memory", len(files) if isinstance(files, list) else 0)
-    of_projects = projects if isinstance(projects, Mapping) else {}
-    for project, text in ((None, account[_MEMORY]), *of_projects.items()):
+    for project, text in ((None, account[_MEMORY]), *_object(account.get("project_memories")).items()):
         about = {} if project is None else {"project": project}
         if turns := _paragraphs(text, about) if isinstance(text, str) else ():
             of = str(project or account.get("account_uuid") or "")
@@ -221,127 +172,73 @@ def _claude_memories(account: Mapping[str, Any], reading: FileReader, where: str
 
 def _paragraphs(text: str, about: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
     """Return the paragraphs of a memory as turns, each with its heading."""
+    made = {"speaker": "claude", "kind": "memory that Claude made"}
     turns: list[dict[str, Any]] = []
     for part in re.split(r"\n\s*\n", text.strip()):
         if heading := _HEADING.fullmatch(part.strip()):
             about = {**about, "section": (heading[1] or heading[2]).strip(": ")}
         elif part.strip():
-            turns.append(
-                {"speaker": "claude", "content": part.strip(), "kind": "memory that Claude made", **about}
-            )
+            turns.append({**made, "content": part.strip(), **about})
     return tuple(turns)
 
 
-def _claude_branch(conversation: Mapping[str, Any], messages: Sequence[Any]) -> set[str] | None:
-    """Return the ids of the messages on the current branch; None if no message names its parent."""
-    known = {
-        one["uuid"]: one for one in messages if isinstance(one, Mapping) and isinstance(one.get("uuid"), str)
-    }
-    if not any(one.get("parent_message_uuid") in known for one in known.values()):
-        return None
-    at = conversation.get("current_leaf_message_uuid")
-    if at not in known:
-        times = {uuid: str(one.get("created_at")) for uuid, one in known.items()}
-        dated = [uuid for uuid, time in times.items() if time[:1].isdecimal()]
-        at = max(dated, key=times.__getitem__, default=next(reversed(known)))
-    path: set[str] = set()
-    while isinstance(at, str) and at in known and at not in path:
-        path.add(at)
-        at = known[at].get("parent_message_uuid")
-    return path
+def _claude_drafts(
+    conversation: Mapping[str, Any], messages: Sequence[Any], reading: FileReader, where: str
+) -> Iterator[DraftTurn]:
+    """Yield the messages of the branch that is current or has the last message; all of them if none names its parent."""
+    known = {one["uuid"]: one for one in map(_object, messages) if isinstance(one.get("uuid"), str)}
+    parents = {name: str(one.get("parent_message_uuid")) for name, one in known.items()}
+    last = str(conversation.get("current_leaf_message_uuid"))
+    if last not in known:
+        times = {name: str(one.get("created_at")) for name, one in known.items()}
+        timed = [name for name, time in times.items() if time[:1].isdecimal()]
+        last = max(timed, key=times.__getitem__, default=next(reversed(known), ""))
+    branch = _branch(last, parents) if not known.keys().isdisjoint(parents.values()) else None
+    for number, message in enumerate(messages):
+        at = _place(where, f"message {number}")
+        if not isinstance(message, Mapping):
+            reading.skips.fail(at, "the message is no object")
+        elif branch is not None and message.get("uuid") not in branch:
+            reading.skips.leave_out("message of another branch")
+        else:
+            yield from _claude_draft(message, reading, at)
 
 
-def _claude_drafts(message: Mapping[str, Any], reading: FileReader, where: str) -> list[DraftTurn]:
-    """Return the turns of a message: its text, its tool calls and results, and its attachments."""
+def _claude_draft(message: Mapping[str, Any], reading: FileReader, where: str) -> Iterator[DraftTurn]:
+    """Yield the turns of a message: its attachments, its text, and its tool calls and results."""
     role = _ROLES.get(str(message.get("sender")))
     if role is None:
         reading.skips.fail(where, f"the sender is {str(message.get('sender'))[:40]!r}, which is not known")
-        return []
-    stamp = _text_of(message, "created_at")
-    said = None if stamp is None else reading.read_time(stamp, where)
-    if stamp is not None and said is None:
-        return []
-    turns = _attached(message, reading)
-    turns += _spoken(message, role, reading)
-    if not turns:
-        reading.skips.leave_out("message without text (files)" if message.get("files") else "empty message")
-    elif message.get("files"):
+        return
+    content = message.get("content") or str(message.get("text") or "").strip()
+    turns: list[Mapping[str, Any]] = [*_attached(message, reading)]
+    if content:
+        turns += turns_of({"role": role, "content": content}, {}, reading.skips)
+    elif not turns:
+        reading.skips.leave_out("message without text")
+    if message.get("files"):
         reading.skips.leave_out("image, sound or file")
-    drafts = []
-    names = iter(range(len(turns)))
     main = next((n for n, turn in enumerate(turns) if turn["role"] == role), 0)
-    for number in names:
-        turn = turns[number]
-        if uuid := _text_of(message, "uuid"):
-            turn = {"id": uuid if number == main else f"{uuid}/{number}", **turn}
-        drafts.append(DraftTurn(where, turn if stamp is None else {**turn, "timestamp": stamp}, said))
-    return drafts
+    if uuid := message.get("uuid"):
+        ids = (str(uuid) if number == main else f"{uuid}/{number}" for number in range(len(turns)))
+        turns = [{**turn, "id": name} for turn, name in zip(turns, ids, strict=True)]
+    yield from dated(reading, where, message.get("created_at"), *turns)
 
 
-def _spoken(message: Mapping[str, Any], role: str, reading: FileReader) -> list[dict[str, Any]]:
-    parts = message.get("content")
-    if not isinstance(parts, list) or not parts:
-        parts = [{"type": "text", "text": message.get("text")}]
-    turns: list[dict[str, Any]] = []
-    for part in parts:
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        if kind == "tool_use":
-            turns.append(tool_call(part.get("name"), part.get("input")))
-        elif kind == "tool_result":
-            if result := _result(part.get("content")):
-                turns.append(tool_result(part.get("name"), result))
-        elif kind == "thinking":
-            reading.skips.leave_out("reasoning of the model")
-        elif kind == "text" and (text := _text_of(part, "text")):
-            if turns and turns[-1]["role"] == role:
-                turns[-1]["content"] += f"\n{text}"
-            else:
-                turns.append({"role": role, "content": text})
-        elif kind != "text":
-            reading.skips.leave_out("image, sound or file")
-    return turns
-
-
-def _attached(message: Mapping[str, Any], reading: FileReader) -> list[dict[str, Any]]:
-    """Return the texts of attachments, pasted ones too, as results of tools: nobody said them in the chat."""
-    found = []
+def _attached(message: Mapping[str, Any], reading: FileReader) -> Iterator[dict[str, Any]]:
+    """Yield the texts of attachments, pasted ones too, as results of tools: nobody said them in the chat."""
     attachments = message.get("attachments")
-    for one in attachments if isinstance(attachments, list) else []:
-        text = _text_of(one, "extracted_content") if isinstance(one, Mapping) else None
-        if text:
-            found.append(tool_result(_text_of(one, "file_name") or "attachment", text))
+    for one in map(_object, attachments if isinstance(attachments, list) else []):
+        if text := text_of(one.get("extracted_content"), reading.skips):
+            yield tool_result(one.get("file_name") or "attachment", text)
         else:
             reading.skips.leave_out("image, sound or file")
-    return found
-
-
-def _result(content: object) -> str:
-    if isinstance(content, str):
-        return content.strip()
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
-    return ""
-
-
-def _text_of(value: Mapping[str, Any], key: str) -> str | None:
-    found = value.get(key)
-    return found if isinstance(found, str) and found.strip() else None
 
 
 _LISTS = ("results", "memories")
 _KEPT = ("agent_id", "app_id", "actor_id", "updated_at", "categories")
 _MEANT = frozenset({"role", "kind", *SPEAKER, *TEXT, *TIME_KEYS, *ID, *CAPTION, *_KEPT})
 """Keys that mean something in a turn, so that metadata of these names are kept apart."""
-
-
-def recognises_mem0(sample: Sample) -> bool:
-    """Return whether a file holds memories with ids."""
-    found = list(sample.objects)
-    for key in _LISTS:
-        listed = sample.fields.get(key)
-        found += [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    return any(isinstance(one.get("memory"), str) and "id" in one for one in found)
 
 
 def read_mem0(reading: FileReader) -> Iterator[FileSession]:
@@ -351,18 +248,13 @@ def read_mem0(reading: FileReader) -> Iterator[FileSession]:
         if not isinstance(memory, Mapping) or not isinstance(memory.get("memory"), str):
             reading.skips.fail(where, f"there is a {kind_of(memory)} without the text of a memory")
             continue
-        stamp = memory.get("created_at")
-        said = None if stamp is None else reading.read_time(stamp, f"{where}.created_at")
-        if stamp is not None and said is None:
-            continue
         user, run = memory.get("user_id"), memory.get("run_id")
-        day = "" if said is None else f"/{said.astimezone(reading.options.zone).date()}"
-        key = (None if user is None else str(user), str(run) if run else f"mem0{day}")
-        held.setdefault(key, []).append(DraftTurn(where, _turn(memory), said))
+        for draft in dated(reading, where, memory.get("created_at"), _mem0_turn(memory)):
+            day = "" if draft.said is None else f"/{draft.said.astimezone(reading.options.zone).date()}"
+            key = (None if user is None else str(user), str(run) if run else f"mem0{day}")
+            held.setdefault(key, []).append(draft)
     for (user, name), drafts in held.items():
-        yield session_of(
-            name, in_time_order(drafts), metadata={"source": "mem0"}, where=drafts[0].where, user=user
-        )
+        yield session_of(name, in_time_order(drafts), metadata={"source": "mem0"}, user=user)
 
 
 def _mem0_memories(reading: FileReader) -> Iterator[tuple[str, Any]]:
@@ -378,21 +270,14 @@ def _mem0_memories(reading: FileReader) -> Iterator[tuple[str, Any]]:
                 reading.skips.leave_out("relation between entities", len(relations))
 
 
-def _turn(memory: Mapping[str, Any]) -> dict[str, Any]:
+def _mem0_turn(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory as a turn; its own metadata and ids are kept."""
-    given = memory.get("metadata")
-    own = {key: one for key, one in given.items() if key not in _MEANT} if isinstance(given, Mapping) else {}
-    turn: dict[str, Any] = {
-        "speaker": "mem0",
-        "content": memory["memory"],
-        "kind": "memory that mem0 made",
-        **own,
-        **{key: memory[key] for key in _KEPT if memory.get(key) is not None},
-    }
-    if isinstance(given, Mapping) and len(own) < len(given):
-        turn["mem0_metadata"] = {key: one for key, one in given.items() if key in _MEANT}
+    given = _object(memory.get("metadata"))
+    turn = {"speaker": "mem0", "content": memory["memory"], "kind": "memory that mem0 made"}
+    turn |= {key: one for key, one in given.items() if key not in _MEANT}
+    turn |= {key: memory[key] for key in _KEPT if memory.get(key) is not None}
+    if meant := {key: one for key, one in given.items() if key in _MEANT}:
+        turn["mem0_metadata"] = meant
     if memory.get("id") is not None:
         turn["id"] = str(memory["id"])
-    if memory.get("created_at") is not None:
-        turn["timestamp"] = memory["created_at"]
     return turn

@@ -22,10 +22,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memforest.importers.drafts import DayOrder, DraftTurn, Sample, by_day, in_time_order, session_of
+from memforest.importers.drafts import (
+    MARKS,
+    DraftTurn,
+    Sample,
+    by_day,
+    dated,
+    in_time_order,
+    messages_in_lines,
+    session_of,
+    with_day_order,
+)
 from memforest.importers.files import FileReader, FileSession, JsonStream
 
-_MARKS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
 _DATE = r"(?P<date>(?P<a>\d{1,4})\s?[./년年-]\s?(?P<b>\d{1,2})\s?[./월月-]\s?(?P<c>\d{1,4})(?:[.日일](?=[\s,،]))?)"
 _HALF = r"(?:[^\W\d_]{1,3}\.?[\s\u00a0\u202f]?){1,2}"
 _TIME = (
@@ -33,7 +42,7 @@ _TIME = (
     rf"(?:[\s\u00a0\u202f]?(?P<after>{_HALF}))?"
 )
 _HEAD = re.compile(
-    rf"[{_MARKS}]*(?P<bracket>\[)?{_DATE}[,،]?[\s\u202f]+{_TIME}(?(bracket)\][\s\u202f]?|(?:\s?[-–]\s|,\s(?=.+ : )))"
+    rf"[{MARKS}]*(?P<bracket>\[)?{_DATE}[,،]?[\s\u202f]+{_TIME}(?(bracket)\][\s\u202f]?|(?:\s?[-–]\s|,\s(?=.+ : )))"
 )
 _LOG = re.compile(r"\[\d{4}-\d\d-\d\d[ T]")
 """How a log begins that has a bracket and no comma behind its date, which no phone writes so."""
@@ -68,40 +77,31 @@ def recognises_whatsapp(sample: Sample) -> bool:
 
 def read_whatsapp(reading: FileReader) -> Iterator[FileSession]:
     """Yield the sessions of the chat, one a day."""
-    order = DayOrder()
-    scratch = FileReader(reading.source, reading.options)
-    for number, line in scratch.lines():
-        if head := _HEAD.match(line):
-            order.see(head["date"].rstrip("."), f"line {number}")
-    day_first = order.decide(reading.source.name, reading.options.day_first)
+    heads = messages_in_lines(reading.again(), _HEAD)
+    reading = with_day_order(reading, ((where, head["date"].rstrip(".")) for where, head, _ in heads))
     # iOS calls every file ``_chat.txt``, and the archive after the chat.
     is_own = reading.options.session_id or reading.source.stem != "_chat"
     name = reading.name if is_own else reading.source.archive_stem or reading.name
-    yield from by_day(_whatsapp_drafts(reading, day_first is not False), reading, name)
+    yield from by_day(_whatsapp_drafts(reading), reading, name)
 
 
-def _whatsapp_drafts(reading: FileReader, day_first: bool) -> Iterator[DraftTurn]:
-    held: tuple[int, datetime, list[str]] | None = None
-    for number, line in reading.lines():
-        head = _HEAD.match(line)
-        if head is None:
-            if held is not None:
-                held[2].append(line)
-            elif line.strip(f"{_MARKS} "):
-                reading.skips.fail(
-                    f"line {number}", "this is no message: it does not begin with a date and a time"
-                )
-            continue
-        if held is not None:
-            yield from _whatsapp_draft(held, reading)
-        held = None
-        said = _moment(head, day_first)
-        if isinstance(said, str):
-            reading.skips.fail(f"line {number}", said)
+def _whatsapp_drafts(reading: FileReader) -> Iterator[DraftTurn]:
+    for where, head, said in messages_in_lines(reading, _HEAD):
+        moment = _moment(head, reading.options.day_first is not False)
+        found = _SPEAKER.match(said)
+        text = found["text"] if found else ""
+        edited = _EDITED.search(text)
+        if isinstance(moment, str):
+            reading.skips.fail(where, moment)
+        elif found is None or re.search('["“”«»]', found["name"]):
+            reading.skips.leave_out("notice of the app")
+        elif text.startswith("\u200e") or _MEDIA.fullmatch(text.strip(MARKS)):
+            reading.skips.leave_out("notice of the app, or media that are not in the file")
+        elif (text := _EDITED.sub("", text).replace("\u200e", "").strip()) in ("", "null"):
+            reading.skips.leave_out("empty message")
         else:
-            held = (number, said, [line[head.end() :]])
-    if held is not None:
-        yield from _whatsapp_draft(held, reading)
+            turn: dict[str, Any] = {"speaker": found["name"].strip(f"{MARKS} ~\u202f"), "content": text}
+            yield from dated(reading, where, moment, turn | ({"edited": True} if edited else {}))
 
 
 def _moment(head: re.Match[str], day_first: bool) -> datetime | str:
@@ -127,45 +127,7 @@ def _moment(head: re.Match[str], day_first: bool) -> datetime | str:
         return f"{head['date']} {head['h']}:{head['m']} is no time, read with {order}: {exc}"
 
 
-def _whatsapp_draft(held: tuple[int, datetime, list[str]], reading: FileReader) -> Iterator[DraftTurn]:
-    number, moment, lines = held
-    found = _SPEAKER.match("\n".join(lines).rstrip())
-    if found is None or re.search('["“”«»]', found["name"]):
-        reading.skips.leave_out("notice of the app")
-        return
-    text = found["text"]
-    if text.startswith("\u200e") or _MEDIA.fullmatch(text.strip(_MARKS)):
-        reading.skips.leave_out("notice of the app, or media that are not in the file")
-        return
-    edited = _EDITED.search(text)
-    if edited is not None and edited.start():
-        text = text[: edited.start()]
-    text = text.replace("\u200e", "").strip()
-    if not text or text == "null":
-        reading.skips.leave_out("empty message")
-        return
-    turn = {
-        "speaker": found["name"].strip(f"{_MARKS} ~\u202f"),
-        "content": text,
-        "timestamp": moment.isoformat(),
-        **({"edited": True} if edited is not None else {}),
-    }
-    yield DraftTurn(f"line {number}", turn, moment.replace(tzinfo=reading.options.zone))
-
-
 _LISTS = ("chats", "left_chats")
-
-
-def recognises_telegram(sample: Sample) -> bool:
-    """Return whether a file is a chat, or an account with chats."""
-    fields = sample.fields
-    if any(isinstance(fields.get(key), Mapping) and "list" in fields[key] for key in _LISTS):
-        return True
-    messages = fields.get("messages")
-    return isinstance(messages, list) and any(
-        isinstance(one, Mapping) and "date" in one and one.get("type") in ("message", "service")
-        for one in messages
-    )
 
 
 def read_telegram(reading: FileReader) -> Iterator[FileSession]:
@@ -202,49 +164,40 @@ def _telegram_drafts(reading: FileReader, stream: JsonStream, where: str) -> Ite
             reading.skips.fail(at, "the message is no object")
         elif message.get("type") == "service":
             reading.skips.leave_out("notice of the app")
-        elif (draft := _telegram_draft(message, reading, f"{at} (id {message.get('id')})")) is not None:
-            yield draft
+        else:
+            yield from _telegram_draft(message, reading, f"{at} (id {message.get('id')})")
 
 
-def _telegram_draft(message: Mapping[str, Any], reading: FileReader, where: str) -> DraftTurn | None:
-    text = _telegram_text(message.get("text"))
-    if not text.strip():
-        kind = message.get("media_type") or next(
-            (key for key in ("photo", "file", "poll") if key in message), "text"
-        )
-        reading.skips.leave_out("empty message" if kind == "text" else "image, sound or file")
-        return None
-    if any(key in message for key in ("photo", "file")):
+def _telegram_draft(message: Mapping[str, Any], reading: FileReader, where: str) -> Iterator[DraftTurn]:
+    has_file = any(key in message for key in ("media_type", "photo", "file", "poll"))
+    if has_file:
         reading.skips.leave_out("image, sound or file")
-    stamp = message.get("date_unixtime") or message.get("date")
-    said = reading.read_time(stamp, where)
-    if said is None:
-        return None
-    speaker = _name(message.get("from")) or _name(message.get("from_id"))
-    turn: dict[str, Any] = {"speaker": speaker or "unknown", "content": text, "timestamp": stamp}
+    text = message.get("text")
+    parts = (
+        [one.get("text") if isinstance(one, Mapping) else one for one in text]
+        if isinstance(text, list)
+        else [text]
+    )
+    said = "".join(part for part in parts if isinstance(part, str))
+    if not said.strip():
+        reading.skips.leave_out("empty message", not has_file)
+        return
+    speaker = _name(message.get("from"), message.get("from_id")) or "unknown"
+    turn: dict[str, Any] = {"speaker": speaker, "content": said}
     if "forwarded_from" in message:  # the words of somebody else
-        turn |= {
-            "speaker": _name(message["forwarded_from"]) or "unknown",
-            "forwarded_by": speaker or "unknown",
-        }
-    if message.get("id") is not None:
-        turn["id"] = str(message["id"])
-    if message.get("reply_to_message_id") is not None:
-        turn["reply_to"] = str(message["reply_to_message_id"])
-    if edited := message.get("edited_unixtime") or message.get("edited"):
-        turn["edited"] = str(edited)
-    return DraftTurn(where, turn, said)
+        turn |= {"speaker": _name(message["forwarded_from"]) or "unknown", "forwarded_by": speaker}
+    kept = {
+        "id": message.get("id"),
+        "reply_to": message.get("reply_to_message_id"),
+        "edited": message.get("edited_unixtime") or message.get("edited"),
+    }
+    turn |= {key: str(one) for key, one in kept.items() if one is not None}
+    yield from dated(reading, where, message.get("date_unixtime") or message.get("date", ""), turn)
 
 
-def _name(value: object) -> str | None:
-    return value if isinstance(value, str) and value.strip() else None
-
-
-def _telegram_text(value: object) -> str:
-    """Return the text of a message, joined from its typed parts."""
-    parts = value if isinstance(value, list) else [value]
-    texts = [one.get("text") if isinstance(one, Mapping) else one for one in parts]
-    return "".join(text for text in texts if isinstance(text, str))
+def _name(*given: object) -> str | None:
+    """Return the first of some values that can be a name."""
+    return next((one for one in given if isinstance(one, str) and one.strip()), None)
 
 
 _DAY_FILE = re.compile(r"(?:^|/)(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json$")
@@ -258,13 +211,6 @@ def recognises_slack_archive(names: Sequence[str]) -> bool:
     """Return whether the files of an archive are channels with a file for each day."""
     return any(_DAY_FILE.search(name) for name in names) and any(
         name.rsplit("/", 1)[-1] in _ABOUT for name in names
-    )
-
-
-def recognises_slack(sample: Sample) -> bool:
-    """Return whether a file holds the messages of one channel and day."""
-    return sample.shape == "array" and any(
-        isinstance(one.get("ts"), str) and one.get("type") == "message" for one in sample.objects
     )
 
 
@@ -292,19 +238,15 @@ def read_slack_archive(files: Sequence[FileReader], whole: FileReader) -> Iterat
 def _people(reading: FileReader) -> dict[str, str]:
     """Return the display names of users by id."""
     reading.shape = "array"
-    found = {}
-    for _, user in reading.objects():
-        profile = user.get("profile")
-        profile = profile if isinstance(profile, Mapping) else {}
-        names = (
-            profile.get("display_name"),
-            profile.get("real_name"),
-            user.get("real_name"),
-            user.get("name"),
-        )
-        if name := next((one for one in names if isinstance(one, str) and one.strip()), None):
-            found[str(user.get("id"))] = name
-    return found
+    return {str(user.get("id")): name for _, user in reading.objects() if (name := _shown(user, "profile"))}
+
+
+def _shown(user: Mapping[str, Any], key: str) -> str | None:
+    """Return the name of a user, from the profile under a key or beside it."""
+    given = user.get(key)
+    profile = given if isinstance(given, Mapping) else {}
+    own = (profile.get(name) for name in ("display_name", "real_name", "name"))
+    return _name(*own, user.get("real_name"), user.get("name"))
 
 
 def _channel(
@@ -314,83 +256,57 @@ def _channel(
     about = {"channel": channel}
 
     def of_the_channel() -> Iterator[DraftTurn]:
+        """Yield the messages that belong to no thread, and keep the others."""
         for day in days:
             day.shape = "array"
             for where, message in day.objects():
-                draft = _slack_draft(message, names, day, where)
                 thread = message.get("thread_ts")
-                if draft is None:
-                    continue
-                if day.source.archive is not None:
-                    draft = replace(draft, where=f"{day.source.name}, {where}")
-                if isinstance(thread, str):
-                    threads.setdefault(thread, []).append(draft)
-                else:
-                    yield draft
+                for draft in _slack_draft(message, names, day, where):
+                    if day.source.archive is not None:
+                        draft = replace(draft, where=f"{day.source.name}, {where}")
+                    if isinstance(thread, str):
+                        threads.setdefault(thread, []).append(draft)
+                    else:
+                        yield draft
 
-    yield from by_day(of_the_channel(), whole, channel, metadata=about)
+    yield from by_day(of_the_channel(), whole, channel, about)
     for thread, drafts in threads.items():
-        yield session_of(
-            f"{channel}/{thread}",
-            in_time_order(drafts),
-            metadata={**about, "thread": thread},
-            where=drafts[0].where,
-        )
+        of_thread = {**about, "thread": thread}
+        yield session_of(f"{channel}/{thread}", in_time_order(drafts), metadata=of_thread)
 
 
 def _slack_draft(
     message: Mapping[str, Any], names: Mapping[str, str], reading: FileReader, where: str
-) -> DraftTurn | None:
+) -> Iterator[DraftTurn]:
     subtype = message.get("subtype")
     is_bot = subtype == "bot_message" or (bool(message.get("bot_id")) and "user" not in message)
     if subtype not in _SPOKEN and not is_bot:
         reading.skips.leave_out("notice of the app")
-        return None
+        return
     if message.get("files"):
         reading.skips.leave_out("image, sound or file")
     text = _slack_text(message, names)
     if not text.strip():
         reading.skips.leave_out("message without text")
-        return None
-    said = reading.read_time(message.get("ts"), where)
-    if said is None:
-        return None
-    turn: dict[str, Any] = {"content": text, "timestamp": message["ts"], "id": message["ts"]}
+        return
+    turn: dict[str, Any] = {"content": text, "id": message.get("ts")}
     if is_bot:
-        turn |= {"role": "tool", "speaker": _bot(message)}
+        bot = _name(message.get("username"), _shown(message, "bot_profile"), message.get("bot_id"))
+        turn |= {"role": "tool", "speaker": bot or "bot"}
     else:
         user = str(message.get("user") or message.get("username") or "unknown")
-        profile = message.get("user_profile")
-        shown = (
-            profile.get("display_name") or profile.get("real_name") if isinstance(profile, Mapping) else None
-        )
-        turn["speaker"] = names.get(user) or shown or user
+        turn["speaker"] = names.get(user) or _shown(message, "user_profile") or user
     if isinstance(edited := message.get("edited"), Mapping) and edited.get("ts"):
         turn["edited"] = str(edited["ts"])
-    return DraftTurn(where, turn, said)
-
-
-def _bot(message: Mapping[str, Any]) -> str:
-    profile = message.get("bot_profile")
-    names = (
-        message.get("username"),
-        profile.get("name") if isinstance(profile, Mapping) else None,
-        message.get("bot_id"),
-    )
-    return next((one for one in names if isinstance(one, str) and one.strip()), "bot")
+    yield from dated(reading, where, message.get("ts", ""), turn)
 
 
 def _slack_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Return the text with names for ids and readable links; for a message without text, its attachments."""
-    text = message.get("text")
-    if not isinstance(text, str) or not text.strip():
-        attached = message.get("attachments")
-        found = (
-            [one.get("text") or one.get("fallback") for one in attached if isinstance(one, Mapping)]
-            if isinstance(attached, list)
-            else []
-        )
-        text = "\n".join(one for one in found if isinstance(one, str))
+    attached = message.get("attachments")
+    others = [one for one in attached if isinstance(one, Mapping)] if isinstance(attached, list) else []
+    of_others = (_name(one.get("text"), one.get("fallback")) for one in others)
+    text = _name(message.get("text")) or "\n".join(one for one in of_others if one)
 
     def shown(link: re.Match[str]) -> str:
         target, label = link["target"], link["label"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import BinaryIO
 
 from memforest.errors import InputError
@@ -50,49 +49,69 @@ class Format:
     read_archive: Callable[[Sequence[FileReader], FileReader], Iterator[FileSession]] | None = None
 
 
-def _unread(what: str, *traits: str, why: str = "which is not read yet") -> Format:
-    """Return a format that is recognised by its traits, see `Sample.has`, and not read."""
-    return Format(what, f"{what}, {why}", partial(Sample.has, traits=traits), None)
+def _looks(*alternatives: str) -> Callable[[Sample], bool]:
+    """Return a function that recognises a file by its traits, see `Sample.has`: by all of one of the alternatives."""
+    return lambda sample: any(sample.has(traits) for traits in alternatives)
+
+
+def _unread(what: str, traits: str, why: str = "which is not read yet") -> Format:
+    """Return a format that is recognised by its traits and not read."""
+    return Format(what, f"{what}, {why}", _looks(traits), None)
 
 
 _FORMATS: list[Format] = [
-    _unread(
-        "an export of memforest", "format", "schema", "exported_ms", why="which `memforest import` takes"
+    _unread("an export of memforest", "format schema exported_ms", "which `memforest import` takes"),
+    _unread("an export of LibreChat", "conversationId messages.isCreatedByUser"),
+    _unread("an export of Messenger or Instagram", "participants messages.sender_name"),
+    _unread("an export of DiscordChatExporter", "guild messages.author"),
+    Format("chatgpt", "ChatGPT export", _looks("title mapping", "mapping.*.parent"), assistants.read_chatgpt),
+    Format(
+        "claude", "Claude export", _looks("chat_messages", "conversations_memory"), assistants.read_claude
     ),
-    _unread("an export of LibreChat", "conversationId", "messages.isCreatedByUser"),
-    _unread("an export of Messenger or Instagram", "participants", "messages.sender_name"),
-    _unread("an export of DiscordChatExporter", "guild", "messages.author"),
-    Format("chatgpt", "ChatGPT export", assistants.recognises_chatgpt, assistants.read_chatgpt),
-    Format("claude", "Claude export", assistants.recognises_claude, assistants.read_claude),
-    Format("locomo", "LoCoMo", tables.recognises_locomo, tables.read_locomo),
-    Format("longmemeval", "LongMemEval", tables.recognises_longmemeval, tables.read_longmemeval),
-    Format("realtalk", "REALTALK", tables.recognises_realtalk, tables.read_realtalk),
-    Format("telegram", "Telegram export", chat_apps.recognises_telegram, chat_apps.read_telegram),
+    Format("locomo", "LoCoMo", _looks("conversation.session_[0-9]*"), tables.read_locomo),
+    Format("longmemeval", "LongMemEval", _looks("haystack_sessions"), tables.read_longmemeval),
+    Format("realtalk", "REALTALK", _looks("session_? name", "session_?.clean_text"), tables.read_realtalk),
+    Format(
+        "telegram",
+        "Telegram export",
+        _looks(
+            "chats.list",
+            "left_chats.list",
+            "messages.date messages.type=message",
+            "messages.date messages.type=service",
+        ),
+        chat_apps.read_telegram,
+    ),
     Format(
         "slack",
         "Slack export",
-        chat_apps.recognises_slack,
+        _looks("ts=* type=message"),
         chat_apps.read_slack,
         recognises_archive=chat_apps.recognises_slack_archive,
         read_archive=chat_apps.read_slack_archive,
     ),
-    Format("mem0", "mem0 memories", assistants.recognises_mem0, assistants.read_mem0),
+    Format(
+        "mem0",
+        "mem0 memories",
+        _looks("memory=* id", "results.memory=* results.id", "memories.memory=* memories.id"),
+        assistants.read_mem0,
+    ),
     Format("langchain", "LangChain messages", messages.recognises_langchain, messages.read_langchain),
     Format("openai", "OpenAI messages", messages.recognises_openai, messages.read_messages),
     Format("messages", "messages", messages.recognises_messages, messages.read_messages, is_plain=True),
     Format("whatsapp", "WhatsApp chat", chat_apps.recognises_whatsapp, chat_apps.read_whatsapp),
     Format("log", "plain log", tables.recognises_log, tables.read_log, is_plain=True),
     Format("csv", "CSV", tables.recognises_table, tables.read_table, is_plain=True),
-    _unread("a session of Claude Code", "sessionId", "message.role", "message.content"),
-    _unread("a session of Qwen Code", "sessionId", "message.role", "message.parts"),
-    _unread("a session of Gemini CLI", "sessionId", "lastUpdated"),
-    _unread("a session of Kimi", "type", "message.role", "message.toolCalls"),
-    _unread("a session of Cursor", "role", "message.content"),
-    _unread("a session of Codex", "timestamp", "type", "payload"),
-    _unread("the events of Copilot", "timestamp", "type", "data", "id"),
-    _unread("the log of a coding agent", "type", "message.role"),
-    _unread("messages of the AI SDK", "role", "parts"),
-    _unread("a chat of Google Chat", "messages.creator", "messages.created_date"),
+    _unread("a session of Claude Code", "sessionId message.role message.content"),
+    _unread("a session of Qwen Code", "sessionId message.role message.parts"),
+    _unread("a session of Gemini CLI", "sessionId lastUpdated"),
+    _unread("a session of Kimi", "type message.role message.toolCalls"),
+    _unread("a session of Cursor", "role message.content"),
+    _unread("a session of Codex", "timestamp type payload"),
+    _unread("the events of Copilot", "timestamp type data id"),
+    _unread("the log of a coding agent", "type message.role"),
+    _unread("messages of the AI SDK", "role parts"),
+    _unread("a chat of Google Chat", "messages.creator messages.created_date"),
 ]
 
 

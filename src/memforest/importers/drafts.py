@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timezone
+from fnmatch import fnmatchcase
+from itertools import groupby, islice
+from typing import Any, TypeVar
 
 from memforest.errors import InputError
 from memforest.importers.files import (
@@ -25,6 +27,13 @@ from memforest.importers.files import (
     pieces_of,
 )
 
+T = TypeVar("T")
+
+MARKS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
+"""Marks of the direction of writing, and of the order of bytes."""
+BLANK = f"{MARKS} \t\r\f\v\u202f"
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 STATED = "stated_time"
 """Metadata of a turn whose own time lies before the turn in front of it."""
 
@@ -38,16 +47,20 @@ class DraftTurn:
     said: datetime | None = None
 
 
+def dated(reading: FileReader, where: str, time: object, *turns: Mapping[str, Any]) -> Iterator[DraftTurn]:
+    """Yield what was said at a time, in whichever form, None if unknown; a time that cannot be read is reported instead."""
+    if time is None:
+        yield from (DraftTurn(where, turn) for turn in turns)
+    elif read := reading.read_time(time, where):
+        yield from (DraftTurn(where, {**turn, "timestamp": read[1]}, read[0]) for turn in turns)
+
+
 def in_time_order(drafts: Iterable[DraftTurn]) -> list[DraftTurn]:
     """Return messages sorted by their times; one without a time stays behind its predecessor."""
-    keyed, last = [], None
-    for draft in drafts:
-        last = draft.said or last
-        keyed.append((last, draft))
-    first = next((said for said, _ in keyed if said is not None), None)
-    if first is None:
-        return [draft for _, draft in keyed]
-    return [draft for _, draft in sorted(keyed, key=lambda one: one[0] or first)]
+    found = list(drafts)
+    last = next((draft.said for draft in found if draft.said is not None), _EPOCH)
+    keyed = [(last := draft.said or last, draft) for draft in found]
+    return [draft for _, draft in sorted(keyed, key=lambda one: one[0])]
 
 
 def in_given_order(drafts: Iterable[DraftTurn], reading: FileReader) -> list[DraftTurn]:
@@ -73,44 +86,81 @@ def session_of(
     *,
     timestamp: str | int | float | None = None,
     metadata: Mapping[str, Any] | None = None,
-    where: str = "",
+    where: str | None = None,
     user: str | None = None,
 ) -> FileSession:
-    """Return a session of messages."""
+    """Return a session of messages; its place is that of the first of them if none is given."""
     found = list(drafts)
     return FileSession(
         session_id,
         tuple(draft.turn for draft in found),
         timestamp,
         metadata or {},
-        where,
+        found[0].where if where is None else where,
         user,
         tuple(draft.where for draft in found),
     )
 
 
 def by_day(
-    drafts: Iterable[DraftTurn], reading: FileReader, prefix: str, **more: Any
+    drafts: Iterable[DraftTurn], reading: FileReader, prefix: str, metadata: Mapping[str, Any] | None = None
 ) -> Iterator[FileSession]:
     """Yield the sessions of a long chat, one a day in the reading's zone, called ``PREFIX/2024-05-01``.
 
     A message from an earlier day than the one in front of it stays with that one's session. Only one day is held at a time.
     """
     day: date | None = None
-    held: list[DraftTurn] = []
-    for draft in drafts:
-        this = draft.said.astimezone(reading.options.zone).date() if draft.said is not None else day
-        if held and this is not None and day is not None and this > day:
-            yield session_of(_day_name(prefix, day), in_time_order(held), where=held[0].where, **more)
-            held = []
-        day = this if day is None or (this is not None and this > day) else day
-        held.append(draft)
-    if held:
-        yield session_of(_day_name(prefix, day), in_time_order(held), where=held[0].where, **more)
+
+    def day_of(draft: DraftTurn) -> date | None:
+        """Return the latest day so far."""
+        nonlocal day
+        this = None if draft.said is None else draft.said.astimezone(reading.options.zone).date()
+        day = max(filter(None, (day, this)), default=None)
+        return day
+
+    undated: list[DraftTurn] = []
+    for this, group in groupby(drafts, day_of):
+        if this is None:
+            undated = list(group)
+        else:
+            name = f"{prefix}/{this}" if prefix else str(this)
+            yield session_of(name, in_time_order([*undated, *group]), metadata=metadata)
+            undated = []
+    if undated:
+        yield session_of(prefix, undated, metadata=metadata)
 
 
-def _day_name(prefix: str, day: date | None) -> str:
-    return "/".join(str(part) for part in (prefix, day) if part)
+def together(ahead: Iterable[T], records: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
+    """Yield the records of each key, at the last of them: no more is held than has to be.
+
+    Args:
+        ahead: the same records, of another pass over the file.
+        records: the records.
+        key: what belongs together has the same.
+    """
+    last = {key(one): at for at, one in enumerate(ahead)}
+    held: dict[Hashable, list[T]] = {}
+    for at, one in enumerate(records):
+        held.setdefault(key(one), []).append(one)
+        if last.get(key(one)) == at:
+            yield held.pop(key(one))
+
+
+def messages_in_lines(reading: FileReader, head: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str], str]]:
+    """Yield (place, head, text) of the messages in a file of lines; a line without a head goes on with the one above."""
+    begun: tuple[str, re.Match[str]] | None = None
+    lines: list[str] = []
+    for number, line in reading.lines():
+        if (found := head.match(line)) is not None:
+            if begun is not None:
+                yield *begun, "\n".join(lines).rstrip()
+            begun, lines = (f"line {number}", found), [line[found.end() :]]
+        elif begun is not None:
+            lines.append(line)
+        elif line.strip(BLANK):
+            reading.skips.fail(f"line {number}", "the line does not begin with a date and a time")
+    if begun is not None:
+        yield *begun, "\n".join(lines).rstrip()
 
 
 def tool_call(name: object, arguments: object) -> dict[str, Any]:
@@ -189,6 +239,23 @@ class DayOrder:
         )
 
 
+def with_day_order(reading: FileReader, dates: Iterable[tuple[str, str]]) -> FileReader:
+    """Return a reading that knows the order of day and month, as stated or as the dates of its file tell.
+
+    Args:
+        reading: a pass over the file.
+        dates: place and text of each date in it.
+
+    Raises:
+        InputError: as `DayOrder.decide`.
+    """
+    order = DayOrder()
+    for where, text in dates:
+        order.see(text, where)
+    day_first = order.decide(reading.source.name, reading.options.day_first)
+    return replace(reading, options=replace(reading.options, day_first=day_first))
+
+
 SAMPLE = 1 << 20
 """Characters that are looked at; more where the first value of a JSON file is longer."""
 MOST_SAMPLE = 64 * 1024**2
@@ -206,8 +273,6 @@ _BINARY = (
 )
 LISTS = ("turns", "messages", "output", "choices", "data")
 """Fields of an object that may hold messages; the first two are for nothing else."""
-_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
-"""A text of JSON, perhaps cut short, or one of its signs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +288,23 @@ class Sample:
     shape: JsonShape | None = None
     items: tuple[Any, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
-    fault: str = ""
-    """What is wrong with the first value that is no JSON."""
+    is_whole: bool = False
+    """Whether the text is the whole file."""
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with a file that should be JSON; empty if nothing is."""
+        if not self.is_whole or self.shape not in ("array", "object"):
+            return ""
+        try:
+            json.loads(self.text)
+        except json.JSONDecodeError as exc:
+            return f"line {exc.lineno} column {exc.colno}: this is not JSON: {exc.msg}"
+        except RecursionError:
+            return "the JSON is nested too deeply to be a chat"
+        except ValueError as exc:
+            return str(exc)
+        return ""
 
     @property
     def objects(self) -> list[Mapping[str, Any]]:
@@ -245,9 +325,14 @@ class Sample:
                 )
         return found
 
-    def has(self, traits: Sequence[str]) -> bool:
-        """Return whether a value, or a message in one, has all traits; a dot leads into an object or the first of a list."""
-        return any(all(_reaches(one, trait) for trait in traits) for one in (*self.objects, *self.messages))
+    def has(self, traits: str) -> bool:
+        """Return whether a value, or a message in one, has all of some traits, which a space separates.
+
+        A trait is a key, or a pattern of one as of file names; a dot leads into an object, or any of the first objects of a
+        list; after ``=`` stands a pattern of the value, which is a text then: ``messages.type=service``, ``memory=*``.
+        """
+        values = [*self.objects, *self.messages]
+        return any(all(_reaches(one, trait) for trait in traits.split()) for one in values)
 
     @property
     def lines(self) -> list[str]:
@@ -268,17 +353,17 @@ def held_in(value: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def _reaches(value: Any, trait: str) -> bool:
-    """Return whether a value has a key; `a.b` is the key `b` of the value under `a`."""
-    for name in trait.split("."):
-        value = (
-            next((one for one in value if isinstance(one, Mapping)), None)
-            if isinstance(value, list)
-            else value
-        )
-        if not isinstance(value, Mapping) or name not in value:
-            return False
-        value = value[name]
-    return True
+    """Return whether a value has a trait, see `Sample.has`."""
+    if isinstance(value, list):
+        return any(_reaches(one, trait) for one in value[:MOST_ITEMS] if isinstance(one, Mapping))
+    if not isinstance(value, Mapping):
+        return False
+    name, _, rest = trait.partition(".")
+    name, _, text = name.partition("=")
+    found = [one for key, one in value.items() if fnmatchcase(key, name)]
+    if rest:
+        return any(_reaches(one, rest) for one in found)
+    return any(not text or (isinstance(one, str) and fnmatchcase(one, text)) for one in found)
 
 
 def take_sample(source: SourceFile) -> Sample:
@@ -329,27 +414,18 @@ def _beginning(source: SourceFile, size: int) -> tuple[str, bool]:
 def _sample(name: str, text: str, *, whole: bool) -> Sample:
     first = text.lstrip()[:1]
     if first == "{" and _is_lines(text):
-        items = tuple(_line_values(text.split("\n")))[:MOST_ITEMS]
-        return Sample(name, text, "lines", items)
+        return Sample(name, text, "lines", tuple(_line_values(text.split("\n")))[:MOST_ITEMS])
     if first == "{":
-        fields = _prefix(text)
-        return Sample(
-            name,
-            text,
-            "object",
-            fields=fields if isinstance(fields, Mapping) else {},
-            fault=_why(text, whole),
-        )
+        fields = JsonStream([text], _unnamed).beginning()
+        return Sample(name, text, "object", fields=fields or {}, is_whole=whole)
     if first == "[" and _looks_like_json(text):
-        faults: list[str] = []
-        stream = JsonStream([text], lambda _, reason: faults.append(reason))
-        values = []
-        for _, value in stream.values():
-            values.append(value)
-            if len(values) == MOST_ITEMS:
-                break
-        return Sample(name, text, "array", tuple(values), fault=_why(text, whole) if faults else "")
+        values = (value for _, value in JsonStream([text], _unnamed).values())
+        return Sample(name, text, "array", tuple(islice(values, MOST_ITEMS)), is_whole=whole)
     return Sample(name, text)
+
+
+def _unnamed(_where: str, _reason: str) -> None:
+    """Pass over a fault: a sample is cut somewhere, and who reads the file names what is wrong with it."""
 
 
 def _looks_like_json(text: str) -> bool:
@@ -358,7 +434,7 @@ def _looks_like_json(text: str) -> bool:
     if second in ("{", "[", "]", '"', "") or second == "-":
         return True
     try:
-        JsonStream([text], lambda *_: None).value()
+        JsonStream([text], _unnamed).value()
     except JsonEndError:
         return False
     return True
@@ -376,43 +452,3 @@ def _line_values(lines: Iterable[str]) -> Iterator[Any]:
             yield json.loads(line)
         except (ValueError, RecursionError):
             continue
-
-
-def _why(text: str, whole: bool) -> str:
-    if not whole:
-        return ""
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as exc:
-        return f"line {exc.lineno} column {exc.colno}: this is not JSON: {exc.msg}"
-    except RecursionError:
-        return "the JSON is nested too deeply to be a chat"
-    except ValueError as exc:
-        return str(exc)
-    return ""
-
-
-def _prefix(text: str) -> Any:
-    """Return the value that a text begins with; a value without an end is cut at its last comma and closed."""
-    try:
-        return json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))[0]
-    except (ValueError, RecursionError):
-        pass
-    open_brackets: list[str] = []
-    cuts: list[tuple[int, str]] = []
-    for found in _MARK.finditer(text):
-        sign = found[0]
-        if sign in "[{":
-            open_brackets.append("]" if sign == "[" else "}")
-            if len(open_brackets) > 100:
-                break
-        elif sign in "]}" and open_brackets:
-            open_brackets.pop()
-        elif sign == "," and len(open_brackets) < 8:
-            cuts = [*cuts[-3:], (found.start(), "".join(reversed(open_brackets)))]
-    for cut, closing in reversed(cuts):
-        try:
-            return json.loads(text[:cut] + closing)
-        except (ValueError, RecursionError):
-            continue
-    return None

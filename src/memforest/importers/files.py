@@ -381,16 +381,27 @@ class JsonStream:
         Raises:
             JsonEndError: if it is not whole.
         """
+        found, whole = self._built()
+        if not whole:
+            raise JsonEndError
+        return found
+
+    def beginning(self) -> Any:
+        """Return as much of the next value as there is; None if there is nothing of it."""
+        return self._built()[0]
+
+    def _built(self) -> tuple[Any, bool]:
+        """Return the next value as far as it goes, and whether it is whole."""
         from ijson import ObjectBuilder
 
         self._begun, level, builder = self._read, self._depth, ObjectBuilder()
         while True:
             event, value = self._take()
             if not event:
-                raise JsonEndError
+                return getattr(builder, "value", None), False
             builder.event(event, value)
             if self._depth == level:
-                return builder.value
+                return builder.value, True
 
     def elements(self) -> Iterator[int]:
         """Yield the numbers of a list's elements, from 0, with the stream at each element."""
@@ -590,12 +601,11 @@ class FileReader:
         """The name of a session without an id: the caller's, else the file's."""
         return self.options.session_id or self.source.stem
 
-    def read_time(self, value: object, where: str) -> datetime | None:
-        """Return a message's time; report one that cannot be read, and return None."""
-        found = self.unmistakable(value, where)
-        return None if found is None else found[0]
+    def again(self) -> FileReader:
+        """Return another pass over the same file, of which nothing is reported."""
+        return FileReader(self.source, self.options, shape=self.shape)
 
-    def unmistakable(self, value: object, where: str) -> tuple[datetime, str] | None:
+    def read_time(self, value: object, where: str) -> tuple[datetime, str] | None:
         """Return a message's time, and the same as ISO 8601 text, whatever its order of day and month was.
 
         A time without an offset stays one. One that cannot be read is reported, and None is returned.

@@ -14,12 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import Any
 
-from memforest.importers.drafts import LISTS, Sample, held_in, tool_call, tool_result
+from memforest.importers.drafts import (
+    LISTS,
+    DraftTurn,
+    Sample,
+    held_in,
+    session_of,
+    together,
+    tool_call,
+    tool_result,
+)
 from memforest.importers.files import FileReader, FileSession, Skips, kind_of
-from memforest.settings import CAPTION, ROLES, SPEAKER, TEXT, TIME_KEYS
+from memforest.settings import CAPTION, ID, ROLES, SPEAKER, TEXT, TIME_KEYS
 from memforest.times import listed
 
 _CALLS = ("tool_calls", "function_call")
@@ -110,7 +119,7 @@ def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> I
         return
     if kind in _CALL_ITEMS:
         yield _called(message.get("name"), message.get(_CALL_ITEMS[kind]), message.get("call_id"), tools)
-        if output := _text(message.get("output"), skips):
+        if output := text_of(message.get("output"), skips):
             yield tool_result(message.get("name"), output)
         return
     if kind in _RESULT_ITEMS:
@@ -141,24 +150,33 @@ def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[s
 
 
 def _said(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
-    """Yield the text of a message, and the tool calls and results among its typed parts."""
+    """Yield the texts of a message, and the tool calls and results among its typed parts."""
     left = {key: one for key, one in message.items() if key not in (*_CALLS, *TIME_KEYS, *UNSAID)}
-    role, content = message.get("role"), message.get("content")
-    if role in ("tool", "function"):
-        if text := _text(content, skips):
+    content = message.get("content") or message.get("refusal") or []
+    if message.get("role") in ("tool", "function"):
+        if text := text_of(content, skips):
             given = _result(message.get("tool_call_id"), message.get("name"), text, tools, skips)
             yield {**{key: one for key, one in left.items() if key not in ("name", "content")}, **given}
-        return
-    parts = content if isinstance(content, list) else []
-    if text := _text(content, skips) or _text(message.get("refusal"), skips):
-        yield {**left, "content": text}
-    elif not isinstance(content, (list, str, type(None))):
+    elif not isinstance(content, (list, str)):
         yield dict(message)  # to be refused by name
-    for part in parts:
-        if isinstance(part, Mapping) and part.get("type") == "tool_use":
-            yield _called(part.get("name"), part.get("input"), part.get("id"), tools)
-        elif isinstance(part, Mapping) and part.get("type") == "tool_result":
-            yield _result(part.get("tool_use_id"), None, part.get("content"), tools, skips)
+    else:
+        for kind, group in groupby([content] if isinstance(content, str) else content, _tool_part):
+            parts = list(group)
+            if kind is None and (text := text_of(parts, skips)):
+                yield {**left, "content": text}
+                left = {key: one for key, one in left.items() if key not in ID}
+            for part in parts if kind else ():
+                asked, answered = part.get("id"), part.get("tool_use_id")
+                if kind == "tool_use":
+                    yield _called(part.get("name"), part.get("input"), asked, tools)
+                else:
+                    yield _result(answered, part.get("name"), part.get("content"), tools, skips)
+
+
+def _tool_part(part: object) -> str | None:
+    """Return whether a part of a message is a "tool_use" or a "tool_result"; None if it is neither."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    return kind if kind in ("tool_use", "tool_result") else None
 
 
 def _called(name: object, asked: object, call: object, tools: dict[str, str]) -> dict[str, Any]:
@@ -172,11 +190,11 @@ def _result(
     call: object, name: object, output: object, tools: Mapping[str, str], skips: Skips
 ) -> dict[str, Any]:
     known = tools.get(call) if isinstance(call, str) else None
-    turn = tool_result(name or known, _text(output, skips) or "(no text)")
+    turn = tool_result(name or known, text_of(output, skips) or "(no text)")
     return {**turn, "tool_call_id": call} if isinstance(call, str) else turn
 
 
-def _text(content: object, skips: Skips) -> str:
+def text_of(content: object, skips: Skips) -> str:
     """Return the text of a message's content, plain or in typed parts; count the parts that are no text."""
     if isinstance(content, str):
         return content if content.strip() else ""
@@ -192,7 +210,7 @@ def _text(content: object, skips: Skips) -> str:
             texts.append(text)
         elif kind in _REASONING:
             skips.leave_out("reasoning of the model")
-        elif kind not in ("tool_use", "tool_result"):
+        elif _tool_part(part) is None:
             skips.leave_out("image, sound or file")
     return "\n".join(text for text in texts if text.strip())
 
@@ -203,8 +221,6 @@ SHAPES = (
 )
 _ABOUT = ("session_id", "id", "user", "user_id", *TIME_KEYS, "metadata")
 """Fields that tell of a session; lists and objects under other names are passed over."""
-
-Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def recognises_messages(sample: Sample) -> bool:
@@ -233,24 +249,17 @@ class MessageReader:
     """A reader of the messages of one file; `convert` turns each into what `turns_of` reads."""
 
     reading: FileReader
-    convert: Convert | None = None
+    convert: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
 
     def sessions(self) -> Iterator[FileSession]:
         """Yield the sessions of the file."""
         if self.reading.shape == "object":
             yield from self._object()
             return
-        scratch = FileReader(self.reading.source, self.reading.options, shape=self.reading.shape)
-        last: dict[str | None, int] = {}
-        whole: list[bool] = []
-        for at, (_, one) in enumerate(scratch.objects()):
-            whole = whole or [held_in(one) is not None]
-            last[_key(one)] = at
         records = self.reading.objects()
-        if whole and whole[0]:
-            yield from self._whole(records)
-        else:
-            yield from self._grouped(records, last)
+        if (first := next(records, None)) is not None:
+            of_sessions = held_in(first[1]) is not None
+            yield from (self._whole if of_sessions else self._grouped)(chain([first], records))
 
     def _object(self) -> Iterator[FileSession]:
         """Read an object of sessions, a session, or a message; if it is cut off, its whole part."""
@@ -268,23 +277,19 @@ class MessageReader:
                 elif key in _ABOUT or not stream.peek().startswith("start"):
                     found[key] = stream.value()
         if "sessions" in found:
-            self.reading.skips.fail(
-                "sessions", f"this is a {kind_of(found['sessions'])}; it should be a list"
-            )
+            what = kind_of(found["sessions"])
+            self.reading.skips.fail("sessions", f"this is a {what}; it should be a list")
         elif held_in(found):
-            session = self._session(found, "", self.reading.name)
-            yield from [session] if session else []
+            yield from self._session(found, "", self.reading.name)
         elif any(key in found for key in TEXT):
-            message = list(self.reading.objects())
-            yield from self._grouped(message, {_key(one): 0 for _, one in message})
+            yield from self._grouped(self.reading.objects())
         else:
             self.reading.skips.fail("", f"the object has {listed(found)}; it should hold {SHAPES}")
 
     def _user(self) -> str | None:
         """Return the user that an object of sessions names, wherever the field is."""
-        scratch = FileReader(self.reading.source, self.reading.options, shape=self.reading.shape)
         found: dict[str, Any] = {}
-        with scratch.json() as stream:
+        with self.reading.again().json() as stream:
             for key in stream.fields():
                 if key in ("user", "user_id"):
                     found[key] = stream.value()
@@ -296,119 +301,85 @@ class MessageReader:
 
     def _whole(self, records: Iterable[tuple[str, Any]], *, user: str | None = None) -> Iterator[FileSession]:
         """Read session objects, and number those without an id if there are several."""
-        waiting: tuple[str, Any] | None = None
         count = 0
-        for record in chain(records, (None,)):
-            if waiting is not None:
-                count += 1
-                only = count == 1 and record is None
-                yield from self._one(
-                    *waiting, self.reading.name if only else f"{self.reading.name}-{count}", user
-                )
-            waiting = record
+        for count, ((where, value), after) in enumerate(pairwise(chain(records, [("", None)])), 1):
+            name = self.reading.name if count == 1 and after == ("", None) else f"{self.reading.name}-{count}"
+            if isinstance(value, Mapping) and held_in(value) is not None:
+                yield from self._session(value, where, name, user)
+            else:
+                self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
         if not count:
             self.reading.skips.fail("", "'sessions' is empty; it should be a list with at least one entry")
 
-    def _one(self, where: str, value: Any, default: str, user: str | None) -> Iterator[FileSession]:
-        if not isinstance(value, Mapping) or held_in(value) is None:
-            self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
-        elif session := self._session(value, where, default, user):
-            yield session
-
-    def _grouped(
-        self, records: Iterable[tuple[str, Mapping[str, Any]]], last: Mapping[str | None, int]
-    ) -> Iterator[FileSession]:
+    def _grouped(self, records: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[FileSession]:
         """Yield a session for each ``session_id`` of the messages, at its last message."""
-        held: dict[str | None, list[tuple[str, Mapping[str, Any]]]] = {}
-        for at, (where, item) in enumerate(records):
-            key = _key(item)
-            group = held.setdefault(key, [])
-            if held_in(item):
-                self.reading.skips.fail(where, "there is a session among messages; use one or the other")
-            else:
-                group.append((where, item))
-            if last.get(key) == at:
-                del held[key]
-                if group and (session := self._group(group)):
-                    yield session
-
-    def _group(self, group: list[tuple[str, Mapping[str, Any]]]) -> FileSession | None:
-        where, first = group[0]
-        name = self._id(first.get("session_id"), where, self.reading.name)
-        if name is None:
-            return None
-        messages = [
-            (at, {key: one for key, one in item.items() if key != "session_id"}) for at, item in group
-        ]
-        return self._made(name, messages, None, {}, where, None)
+        for group in together(self.reading.again().objects(), records, _key):
+            messages = []
+            for where, item in group:
+                if held_in(item):
+                    self.reading.skips.fail(where, "there is a session among messages; use one or the other")
+                else:
+                    messages.append((where, {key: one for key, one in item.items() if key != "session_id"}))
+            where, first = group[0]
+            name = self._id(first.get("session_id"), where, self.reading.name)
+            if name is not None:
+                yield from self._made(name, messages, where)
 
     def _session(
         self, value: Mapping[str, Any], where: str, default: str, user: str | None = None
-    ) -> FileSession | None:
-        """Return a session object as a session; report a wrong one, and return None."""
+    ) -> Iterator[FileSession]:
+        """Yield a session object as a session; a wrong one is reported."""
         skips = self.reading.skips
         key, items = held_in(value) or ("turns", None)
+        metadata = value.get("metadata") or {}
+        time = next((value[name] for name in TIME_KEYS if value.get(name) is not None), None)
         if not isinstance(items, list) or not items:
             what = "empty" if items == [] else f"a {kind_of(items)}"
             skips.fail(where, f"{key!r} is {what}; it should be a list with at least one entry")
-            return None
-        metadata = value.get("metadata") or {}
-        if not isinstance(metadata, Mapping):
+        elif not isinstance(metadata, Mapping):
             skips.fail(where, f"'metadata' should be an object, not a {kind_of(metadata)}")
-            return None
-        time = next((value[name] for name in TIME_KEYS if value.get(name) is not None), None)
-        if time is not None and (not isinstance(time, (str, int, float)) or isinstance(time, bool)):
+        elif time is not None and kind_of(time) not in ("text", "number"):
             skips.fail(where, f"the timestamp is a {kind_of(time)}; give ISO 8601 text or UNIX seconds")
-            return None
-        name = self._id(value.get("session_id", value.get("id")), where, default)
-        if name is None:
-            return None
-        at = f"{where}.{key}" if where else key
-        given = _given(value) if key == "output" else []
-        messages = []
-        for n, item in enumerate([*given, *items], -len(given)):
-            if isinstance(item, Mapping):
-                messages.append((f"{at}[{n}]" if n >= 0 else "input", item))
-            else:
-                skips.fail(f"{at}[{n}]", f"there is a {kind_of(item)} where a message should be")
-        return self._made(name, messages, time, metadata, where, user or self._owner(value, where))
+        elif (name := self._id(value.get("session_id", value.get("id")), where, default)) is not None:
+            at = f"{where}.{key}" if where else key
+            given = _given(value) if key == "output" else []
+            messages = [("input", item) for item in given]
+            messages += [(f"{at}[{n}]", item) for n, item in enumerate(items)]
+            yield from self._made(name, messages, where, time, metadata, user or self._owner(value, where))
 
     def _made(
         self,
         name: str,
-        messages: Iterable[tuple[str, Mapping[str, Any]]],
-        time: str | int | float | None,
-        metadata: Mapping[str, Any],
+        messages: Iterable[tuple[str, Any]],
         where: str,
-        user: str | None,
-    ) -> FileSession | None:
+        time: str | int | float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        user: str | None = None,
+    ) -> Iterator[FileSession]:
+        """Yield a session of messages, unless none of them says anything."""
         tools: dict[str, str] = {}
-        turns: list[Mapping[str, Any]] = []
-        places: list[str] = []
+        drafts = []
         for at, message in messages:
-            made = turns_of(self.convert(message) if self.convert else message, tools, self.reading.skips)
-            turns += made
-            places += [at] * len(made)
-        if not turns:
-            return None
-        return FileSession(name, tuple(turns), time, metadata, where, user, tuple(places))
+            if isinstance(message, Mapping):
+                turns = turns_of(self.convert(message), tools, self.reading.skips)
+                drafts += [DraftTurn(at, turn) for turn in turns]
+            else:
+                what = kind_of(message)
+                self.reading.skips.fail(at, f"there is a {what} where a message should be")
+        if drafts:
+            yield session_of(name, drafts, timestamp=time, metadata=metadata, where=where, user=user)
 
     def _id(self, value: Any, where: str, default: str | None) -> str | None:
         """Return an id; report a value that cannot be one, and return None."""
-        if isinstance(value, int) and not isinstance(value, bool):
+        if kind_of(value) == "number" or (isinstance(value, str) and value.strip()):
             return str(value)
-        if isinstance(value, str) and value.strip():
-            return value
         if value is not None:
-            self.reading.skips.fail(
-                where, f"the id is {'empty' if value == '' else 'a ' + kind_of(value)}; give some text"
-            )
-            return None
-        if not default:
-            self.reading.skips.fail(
-                where, "the session has no id; give it 'session_id', or name it (--session)"
-            )
-        return default or None
+            what = "empty" if value == "" else f"a {kind_of(value)}"
+            self.reading.skips.fail(where, f"the id is {what}; give some text")
+        elif not default:
+            why = "the session has no id; give it 'session_id', or name it (--session)"
+            self.reading.skips.fail(where, why)
+        return (default or None) if value is None else None
 
 
 def _given(value: Mapping[str, Any]) -> list[Any]:
@@ -417,9 +388,9 @@ def _given(value: Mapping[str, Any]) -> list[Any]:
     return given if isinstance(given, list) else [{"role": "user", "content": given}] if given else []
 
 
-def _key(item: Mapping[str, Any]) -> str | None:
+def _key(record: tuple[str, Mapping[str, Any]]) -> str | None:
     """Return the session id of a message, by which messages are grouped."""
-    found = item.get("session_id")
+    found = record[1].get("session_id")
     return None if found is None else str(found)
 
 

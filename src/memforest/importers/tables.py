@@ -14,12 +14,23 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memforest.errors import InputError
-from memforest.importers.drafts import DayOrder, DraftTurn, Sample, by_day, in_time_order, session_of
+from memforest.importers.drafts import (
+    DraftTurn,
+    Sample,
+    by_day,
+    dated,
+    in_time_order,
+    messages_in_lines,
+    session_of,
+    together,
+    with_day_order,
+)
 from memforest.importers.files import FileReader, FileSession, kind_of
 from memforest.settings import ROLES, TIME_KEYS
 
@@ -54,39 +65,22 @@ def recognises_table(sample: Sample) -> bool:
 
 def read_table(reading: FileReader) -> Iterator[FileSession]:
     """Yield a session for each value of the session column; without one, a session a day."""
-    scratch = FileReader(reading.source, reading.options)
-    header = next((_header(line) for _, line in scratch.lines() if line.strip()), None)
+    header = next((_header(line) for _, line in reading.again().lines() if line.strip()), None)
     if header is None:
         raise InputError(
             f"{reading.source.name}: the first line names no column with what was said; name one 'content', and those of "
             "who and when 'speaker' and 'timestamp'"
         )
-    reading = _with_order(reading, header)
-    session = header.columns.get("session_id")
-    if session is None:
-        yield from by_day(_table_drafts(_rows(reading, header), header, reading), reading, reading.name)
+    if (column := header.columns.get("timestamp")) is not None:
+        rows = _rows(reading.again(), header)
+        reading = with_day_order(reading, ((where, row[column]) for where, row in rows))
+    rows = _rows(reading, header)
+    if (session := header.columns.get("session_id")) is None:
+        yield from by_day(_table_drafts(rows, header, reading), reading, reading.name)
         return
-    last = {row[session]: number for number, row in _rows(scratch, header)}
-    held: dict[str, list[tuple[int, list[str]]]] = {}
-    for number, row in _rows(reading, header):
-        name = row[session]
-        held.setdefault(name, []).append((number, row))
-        if last.get(name) == number:
-            drafts = in_time_order(_table_drafts(held.pop(name), header, reading))
-            if drafts:
-                yield session_of(name.strip() or reading.name, drafts, where=drafts[0].where)
-
-
-def _with_order(reading: FileReader, header: _Header) -> FileReader:
-    """Return a reading that knows the order of day and month, as stated or as the file's dates tell."""
-    column = header.columns.get("timestamp")
-    if column is None:
-        return reading
-    order = DayOrder()
-    for number, row in _rows(FileReader(reading.source, reading.options), header):
-        order.see(row[column], f"line {number}")
-    day_first = order.decide(reading.source.name, reading.options.day_first)
-    return replace(reading, options=replace(reading.options, day_first=day_first))
+    for group in together(_rows(reading.again(), header), rows, lambda one: one[1][session]):
+        if drafts := in_time_order(_table_drafts(group, header, reading)):
+            yield session_of(group[0][1][session].strip() or reading.name, drafts)
 
 
 def _header(line: str) -> _Header | None:
@@ -116,8 +110,8 @@ def _header(line: str) -> _Header | None:
     return None
 
 
-def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields) of the rows with as many fields as the header, and report the others."""
+def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[str, list[str]]]:
+    """Yield (place, fields) of the rows with as many fields as the header, and report the others."""
     taken: list[int] = []  # numbers of the lines of the row that is being read
 
     def lines() -> Iterator[str]:
@@ -139,33 +133,23 @@ def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]
             continue
         if not row:
             continue
-        if is_header:
-            is_header = False
-        elif len(row) != len(header.names):
-            reading.skips.fail(
-                f"line {taken[0]}", f"the row has {len(row)} fields, and the header {len(header.names)}"
-            )
-        else:
-            yield taken[0], row
+        place, is_first, is_header = f"line {taken[0]}", is_header, False
+        if len(row) == len(header.names) and not is_first:
+            yield place, row
+        elif not is_first:
+            what = f"the row has {len(row)} fields, and the header {len(header.names)}"
+            reading.skips.fail(place, what)
 
 
 def _table_drafts(
-    rows: Iterable[tuple[int, Sequence[str]]], header: _Header, reading: FileReader
+    rows: Iterable[tuple[str, Sequence[str]]], header: _Header, reading: FileReader
 ) -> Iterator[DraftTurn]:
-    for number, row in rows:
-        where = f"line {number}"
+    for where, row in rows:
         turn = _turn(row, header)
-        if not turn["content"].strip():
+        if turn["content"].strip():
+            yield from dated(reading, where, turn.pop("timestamp", None), turn)
+        else:
             reading.skips.leave_out("empty message")
-            continue
-        said = None
-        if "timestamp" in turn:
-            if (read := reading.unmistakable(turn["timestamp"], where)) is None:
-                continue
-            said, turn["timestamp"] = read
-        if "speaker" not in turn and "role" not in turn:
-            turn["speaker"] = "unknown"
-        yield DraftTurn(where, turn, said)
 
 
 def _turn(row: Sequence[str], header: _Header) -> dict[str, Any]:
@@ -189,7 +173,7 @@ def _turn(row: Sequence[str], header: _Header) -> dict[str, Any]:
         elif what == "role" and value:
             turn.setdefault("speaker", value)
             del turn["role"]
-    return turn
+    return turn if "role" in turn else {"speaker": "unknown", **turn}
 
 
 _STAMP = (
@@ -225,76 +209,28 @@ def recognises_log(sample: Sample) -> bool:
 
 def read_log(reading: FileReader) -> Iterator[FileSession]:
     """Yield the sessions of a log, one a day."""
-    order = DayOrder()
-    for number, line in FileReader(reading.source, reading.options).lines():
-        if head := _HEAD.match(line):
-            order.see(head["stamp"], f"line {number}")
-    day_first = order.decide(reading.source.name, reading.options.day_first)
-    reading = replace(reading, options=replace(reading.options, day_first=day_first))
+    heads = messages_in_lines(reading.again(), _HEAD)
+    reading = with_day_order(reading, ((where, head["stamp"]) for where, head, _ in heads))
     yield from by_day(_log_drafts(reading), reading, reading.name)
 
 
 def _log_drafts(reading: FileReader) -> Iterator[DraftTurn]:
-    held: tuple[int, str, list[str]] | None = None
-    for number, line in reading.lines():
-        head = _HEAD.match(line)
-        if head is not None:
-            if held is not None:
-                yield from _draft(*held, reading)
-            held = (number, head["stamp"], [line[head.end() :]])
-        elif held is not None:
-            held[2].append(line)
-        elif line.strip():
-            reading.skips.fail(f"line {number}", "the line does not begin with a date and a time")
-    if held is not None:
-        yield from _draft(*held, reading)
-
-
-def _draft(number: int, stamp: str, lines: list[str], reading: FileReader) -> Iterator[DraftTurn]:
-    where = f"line {number}"
-    found = _SPEAKER.match("\n".join(lines).rstrip())
-    if found is None:
-        reading.skips.leave_out("line that names no speaker")
-        return
-    if not (text := (found["text"] or "").strip()):
-        reading.skips.leave_out("empty message")
-        return
-    time = re.sub(
-        r"(?<=:\d\d),(?=\d)", ".", stamp
-    )  # a comma before fractions, as Python's logging writes them
-    read = reading.unmistakable(time, where)
-    if read is None:
-        return
-    speaker = (found["nick"] or found["name"]).strip()
-    who = {"role": _ROLES[speaker.casefold()]} if speaker.casefold() in _ROLES else {"speaker": speaker}
-    yield DraftTurn(where, {**who, "content": text, "timestamp": read[1]}, read[0])
+    for where, head, said in messages_in_lines(reading, _HEAD):
+        found = _SPEAKER.match(said)
+        if found is None:
+            reading.skips.leave_out("line that names no speaker")
+        elif not (text := (found["text"] or "").strip()):
+            reading.skips.leave_out("empty message")
+        else:
+            speaker = (found["nick"] or found["name"]).strip()
+            role = _ROLES.get(speaker.casefold())
+            who = {"speaker": speaker} if role is None else {"role": role}
+            # A comma stands before fractions, as Python's logging writes them.
+            time = re.sub(r"(?<=:\d\d),(?=\d)", ".", head["stamp"])
+            yield from dated(reading, where, time, {**who, "content": text})
 
 
 _SESSION_KEY = re.compile(r"session_(\d{1,9})")
-
-
-def recognises_locomo(sample: Sample) -> bool:
-    """Return whether a file holds samples with a conversation of numbered sessions."""
-    found = sample.objects
-    return bool(found) and all(_numbered(one.get("conversation")) for one in found)
-
-
-def recognises_longmemeval(sample: Sample) -> bool:
-    """Return whether a file holds questions with a haystack of sessions."""
-    return any("haystack_sessions" in one for one in sample.objects)
-
-
-def recognises_realtalk(sample: Sample) -> bool:
-    """Return whether a file is a chat of numbered sessions."""
-    return any(_numbered(one) and ("name" in one or _is_realtalk(one)) for one in sample.objects)
-
-
-def _is_realtalk(value: Mapping[str, Any]) -> bool:
-    return any(
-        isinstance(turn, Mapping) and "clean_text" in turn
-        for _, key in _numbered(value)
-        for turn in _list(value[key])
-    )
 
 
 def _list(value: object) -> list[Any]:
@@ -324,58 +260,58 @@ def read_locomo(reading: FileReader) -> Iterator[FileSession]:
             reading.skips.fail(where, f"the sample_id {name!r} came before; ids are unique in a file")
         else:
             users.add(name)
-            yield from _locomo_sessions(talk, name, where, reading)
+            found = None
+            for found in _numbered_sessions(talk, where, reading, user=name):
+                yield found
+            if found is None:
+                reading.skips.fail(where, "the conversation has no session with turns")
 
 
-def _locomo_sessions(
-    talk: Mapping[str, Any], user: str | None, where: str, reading: FileReader
+def _numbered_sessions(
+    talk: Mapping[str, Any],
+    where: str,
+    reading: FileReader,
+    turn_of: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+    user: str | None = None,
 ) -> Iterator[FileSession]:
-    found = 0
+    """Yield the numbered sessions of an object that have turns; those with only a date have none."""
     for _, key in _numbered(talk):
         at = f"{where}, {key}" if where else key
-        if drafts := _turns(talk[key], at, reading):
-            found += 1
+        if drafts := list(_drafts(talk[key], at, reading, turn_of)):
             yield session_of(key, drafts, timestamp=talk.get(f"{key}_date_time"), where=at, user=user)
-    if not found:
-        reading.skips.fail(where, "the conversation has no session with turns")
 
 
-def _turns(value: object, where: str, reading: FileReader) -> list[DraftTurn]:
-    """Return the turns of a session with their places; a session with only a date has none."""
+def _drafts(
+    value: object, where: str, reading: FileReader, turn_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Iterator[DraftTurn]:
+    """Yield the turns of a session with their places."""
     if value is not None and not isinstance(value, list):
-        reading.skips.fail(
-            where, f"{where.split(', ')[-1]!r} is a {kind_of(value)}; it should be a list of turns"
-        )
-    found = []
+        what = f"{where.split(', ')[-1]!r} is a {kind_of(value)}; it should be a list of turns"
+        reading.skips.fail(where, what)
     for n, turn in enumerate(_list(value)):
         if isinstance(turn, Mapping):
-            found.append(DraftTurn(f"{where}[{n}]", turn))
+            yield DraftTurn(f"{where}[{n}]", turn_of(turn))
         else:
             reading.skips.fail(f"{where}[{n}]", f"there is a {kind_of(turn)} where a turn should be")
-    return found
 
 
 def read_longmemeval(reading: FileReader) -> Iterator[FileSession]:
     """Yield the sessions of each question's haystack, a memory of its own, without the marks of the answer."""
     for where, question in reading.objects():
-        sessions = question.get("haystack_sessions")
+        sessions, user = question.get("haystack_sessions"), question.get("question_id")
         dates, names = _list(question.get("haystack_dates")), _list(question.get("haystack_session_ids"))
         if not isinstance(sessions, list):
             reading.skips.fail(where, "the question has no 'haystack_sessions'")
             continue
-        user = question.get("question_id")
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for n, session in enumerate(sessions):
             at = f"{where}, haystack_sessions[{n}]" if where else f"haystack_sessions[{n}]"
-            drafts = [
-                replace(one, turn={key: value for key, value in one.turn.items() if key != "has_answer"})
-                for one in _turns(session, at, reading)
-            ]
+            drafts = list(_drafts(session, at, reading, _unmarked))
             if not drafts:
                 reading.skips.leave_out("session without turns")
                 continue
             name = str(names[n]) if n < len(names) else f"session-{n + 1}"
-            seen[name] = seen.get(name, 0) + 1
+            seen[name] += 1
             yield session_of(
                 name if seen[name] == 1 else f"{name}#{seen[name]}",
                 drafts,
@@ -385,14 +321,14 @@ def read_longmemeval(reading: FileReader) -> Iterator[FileSession]:
             )
 
 
+def _unmarked(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in turn.items() if key != "has_answer"}
+
+
 def read_realtalk(reading: FileReader) -> Iterator[FileSession]:
     """Yield the numbered sessions of a chat."""
     for where, chat in reading.objects():
-        for _, key in _numbered(chat):
-            at = f"{where}, {key}" if where else key
-            drafts = [replace(one, turn=_realtalk_turn(one.turn)) for one in _turns(chat[key], at, reading)]
-            if drafts:
-                yield session_of(key, drafts, timestamp=chat.get(f"{key}_date_time"), where=at)
+        yield from _numbered_sessions(chat, where, reading, _realtalk_turn)
 
 
 def _realtalk_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
