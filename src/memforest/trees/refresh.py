@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,11 +59,6 @@ class NodeWork:
     vector: bool = True
     kept: bool = False
     words: bool = False
-
-
-def bounded(work: NodeWork, max_words: int) -> NodeWork:
-    """Return the work with the memory's bound of words, unless the request's own holds."""
-    return work if work.words else replace(work, request=replace(work.request, max_words=max_words))
 
 
 def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
@@ -359,18 +355,19 @@ class Refresher:
         self, plans: Sequence[IndexPlan], vectors: NodeVectors, tried: set[bytes], done: Refreshed
     ) -> bool:
         """Make and write the texts of nodes, each when what it is made of has its own; return whether to look again."""
-        order = _Order(
+        order = TopologicalSorter(
             {
-                (at, row): {(at, one) for one in waits}
+                (at, row): [(at, one) for one in waits]
                 for at, plan in enumerate(plans)
                 for row, waits in plan.waits.items()
             }
         )
+        order.prepare()
         under_way: dict[asyncio.Task[list[str | ModelError]], list[tuple[_Place, SummaryJob]]] = {}
-        ready, failed = order.first, 0
+        ready, clean, failed, total = order.get_ready(), 0, 0, sum(len(plan.keys) for plan in plans)
         try:
             while ready or under_way:
-                self.report(order.clean, failed, order.total)
+                self.report(clean, failed, total)
                 with timed(done, "store_ms"):
                     jobs = await to_thread(self._read, plans, ready)
                 calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
@@ -393,8 +390,11 @@ class Refresher:
                     tried |= places.keys() - {job.key for job in good}
                     made += [(places[job.key], job) for job in good]
                 with timed(done, "store_ms"):
-                    ready = order.after(await self._commit(plans, made, vectors, done))
-            self.report(order.clean, failed, order.total)
+                    written = await self._commit(plans, made, vectors, done)
+                clean += len(written)
+                order.done(*written)
+                ready = order.get_ready()
+            self.report(clean, failed, total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
             return False
@@ -402,7 +402,7 @@ class Refresher:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
-        return order.clean > 0
+        return clean > 0
 
     def _read(self, plans: Sequence[IndexPlan], ready: Sequence[_Place]) -> list[tuple[_Place, SummaryJob]]:
         """Return the requests of nodes; nothing of an index whose memory has changed: what it lacks is looked up anew."""
@@ -423,11 +423,11 @@ class Refresher:
                     remote=is_remote(self.summariser),
                 )
                 for work in works:
-                    job = SummaryJob(
-                        plan.keys[work.node],
-                        bounded(work, self.max_words),
-                        bool(plan.forest.kind[work.node] == INNER),
-                    )
+                    request = work.request
+                    if not work.words:
+                        request = replace(request, max_words=self.max_words)
+                    inner = bool(plan.forest.kind[work.node] == INNER)
+                    job = SummaryJob(plan.keys[work.node], replace(work, request=request), inner)
                     found.append(((at, work.node), job))
         return found
 
@@ -476,38 +476,6 @@ class Refresher:
 
 _Place = tuple[int, int]
 """Which index's plan, and the row of its forest."""
-
-
-class _Order:
-    """The order in which nodes are made: each after those that it waits for.
-
-    Args:
-        waits: by node, what it waits for; all of that is among the nodes.
-    """
-
-    def __init__(self, waits: Mapping[_Place, Collection[_Place]]) -> None:
-        self.total, self.clean = len(waits), 0
-        self._behind: dict[_Place, list[_Place]] = {}
-        self._waits = {node: len(before) for node, before in waits.items()}
-        for node, before in waits.items():
-            for one in before:
-                self._behind.setdefault(one, []).append(node)
-
-    @property
-    def first(self) -> list[_Place]:
-        """The nodes that wait for nothing."""
-        return [node for node, waits in self._waits.items() if not waits]
-
-    def after(self, made: Iterable[_Place]) -> list[_Place]:
-        """Count nodes as made and return those for which nothing else was left; each node is returned once."""
-        found = []
-        for node in made:
-            self.clean += 1
-            for behind in self._behind.get(node, ()):
-                self._waits[behind] -= 1
-                if not self._waits[behind]:
-                    found.append(behind)
-        return found
 
 
 def beneath(index: Index, forest: Forest, rows: Collection[int], among: Collection[int]) -> set[int]:
