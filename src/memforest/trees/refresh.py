@@ -89,6 +89,8 @@ class Refreshed:
 class SummaryJob:
     """A node whose summary is asked for: its digest, the request, and the text once it is made."""
 
+    place: tuple[int, int]
+    """Which index's plan, and the row of its forest."""
     key: bytes
     work: NodeWork
     inner: bool
@@ -363,7 +365,7 @@ class Refresher:
             }
         )
         order.prepare()
-        under_way: dict[asyncio.Task[list[str | ModelError]], list[tuple[_Place, SummaryJob]]] = {}
+        under_way: dict[asyncio.Task[list[str | ModelError]], list[SummaryJob]] = {}
         ready, clean, failed, total = order.get_ready(), 0, 0, sum(len(plan.keys) for plan in plans)
         try:
             while ready or under_way:
@@ -372,27 +374,25 @@ class Refresher:
                     jobs = await to_thread(self._read, plans, ready)
                 calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
                 under_way |= {
-                    asyncio.ensure_future(summarised([job for _, job in call], self.summariser)): call
-                    for call in calls
+                    asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
                 }
                 if not under_way:
                     break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                made: list[tuple[_Place, SummaryJob]] = []
+                made: list[SummaryJob] = []
                 for task in ended:
                     call, texts = under_way.pop(task), task.result()
-                    good = made_of([job for _, job in call], texts, done)
+                    made += made_of(call, texts, done)
                     failed += sum(
                         isinstance(text, ModelError) and not isinstance(text, BudgetError) for text in texts
                     )
-                    places = {job.key: place for place, job in call}
-                    tried |= places.keys() - {job.key for job in good}
-                    made += [(places[job.key], job) for job in good]
+                    tried |= {job.key for job in call}
+                tried -= {job.key for job in made}
                 with timed(done, "store_ms"):
                     written = await self._commit(plans, made, vectors, done)
                 clean += len(written)
-                order.done(*written)
+                order.done(*(job.place for job in written))
                 ready = order.get_ready()
             self.report(clean, failed, total)
         except ModelError as exc:  # no other node will fare better
@@ -404,9 +404,9 @@ class Refresher:
             await asyncio.gather(*under_way, return_exceptions=True)
         return clean > 0
 
-    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[_Place]) -> list[tuple[_Place, SummaryJob]]:
+    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[tuple[int, int]]) -> list[SummaryJob]:
         """Return the requests of nodes; nothing of an index whose memory has changed: what it lacks is looked up anew."""
-        found: list[tuple[_Place, SummaryJob]] = []
+        found: list[SummaryJob] = []
         with self.db.read() as tx:
             now = meta.generation(tx)
             for at, plan in enumerate(plans):
@@ -427,31 +427,26 @@ class Refresher:
                     if not work.words:
                         request = replace(request, max_words=self.max_words)
                     inner = bool(plan.forest.kind[work.node] == INNER)
-                    job = SummaryJob(plan.keys[work.node], replace(work, request=request), inner)
-                    found.append(((at, work.node), job))
+                    whole = replace(work, request=request)
+                    found.append(SummaryJob((at, work.node), plan.keys[work.node], whole, inner))
         return found
 
     async def _commit(
-        self,
-        plans: Sequence[IndexPlan],
-        made: Sequence[tuple[_Place, SummaryJob]],
-        vectors: NodeVectors,
-        done: Refreshed,
-    ) -> list[_Place]:
+        self, plans: Sequence[IndexPlan], made: Sequence[SummaryJob], vectors: NodeVectors, done: Refreshed
+    ) -> list[SummaryJob]:
         """Write texts, begin their vectors, and return the nodes that are made now."""
-        clean: list[_Place] = []
+        clean: list[SummaryJob] = []
         for first in range(0, len(made), WRITE_NODES):
             written = await to_thread(self._write, plans, made[first : first + WRITE_NODES])
-            vectors.begin([(job.key, job.text) for _, job in written if job.vector == "own"])
-            for (at, row), job in written:
-                plans[at].texts[row] = str(job.text)
-                clean.append((at, row))
+            vectors.begin([(job.key, job.text) for job in written if job.vector == "own"])
+            clean += written
+        for job in clean:
+            at, row = job.place
+            plans[at].texts[row] = str(job.text)
         done.nodes += len(clean)
         return clean
 
-    def _write(
-        self, plans: Sequence[IndexPlan], made: Sequence[tuple[_Place, SummaryJob]]
-    ) -> list[tuple[_Place, SummaryJob]]:
+    def _write(self, plans: Sequence[IndexPlan], made: Sequence[SummaryJob]) -> list[SummaryJob]:
         """Write summaries, and return them; those that a memory which has changed does not ask for any more are left out."""
         if not made:
             return []
@@ -459,8 +454,8 @@ class Refresher:
             if any(meta.generation(tx) != plan.snapshot.generation for plan in plans[:1]):
                 snapshot = self.cache.get(tx)
                 wanted = reachable(tx, snapshot, self.indexes(tx))
-                made = [one for one in made if one[1].key in wanted]
-            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for _, job in made])
+                made = [job for job in made if job.key in wanted]
+            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for job in made])
         return list(made)
 
     def _without_vector(self) -> list[tuple[bytes, str]]:
@@ -472,10 +467,6 @@ class Refresher:
             with self.db.write() as tx:
                 if meta.get(tx, "embedder") == self.model:  # else it was given another one meanwhile
                     artifacts.put_vectors(tx, rows[first : first + WRITE_NODES])
-
-
-_Place = tuple[int, int]
-"""Which index's plan, and the row of its forest."""
 
 
 def beneath(index: Index, forest: Forest, rows: Collection[int], among: Collection[int]) -> set[int]:
