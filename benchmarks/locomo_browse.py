@@ -43,9 +43,10 @@ from memforest.search.forest import FACT, INNER, Forest
 from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import question_tokens, without_names
 from memforest.times import to_ms
-from memforest.trees.browse import Descent, merged, nearness_to, split
+from memforest.trees.browse import Descent, merged, split
 from memforest.trees.memforest import MemForestIndex
 from memforest.trees.memforest_grow import Leaves, MemForestSettings
+from memforest.trees.memforest_recall import nearness_to
 
 SHOWN = ("R@5", "R@10", "R@20", "nDCG@10")
 DEPTH = 60

@@ -1,7 +1,7 @@
 """Grows a segment tree over exchanges with the index's own fold, and says what shape it has.
 
 Used by `segtree_shape.py` and `scripts/calibrate_segments.py`. No guard is on: neither height nor fan-out is bounded. What
-backing (`PRIOR`) and the falling threshold (`FALL`) are for is told in `memforest.trees.segtree_grow` (`backed`, `needed`);
+backing (`PRIOR`) and the falling threshold (`FALL`) are for is told in `memforest.trees.segtree_grow` (`by_likeness`, `needed`);
 `PRIOR` 0 and `FALL` 1 are the paper's (SegTreeMem, arXiv 2606.04555, section 4).
 """
 
@@ -21,11 +21,9 @@ from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
 from memforest.trees.segtree_grow import (
     Fold,
-    Kid,
-    SegmentNode,
+    Node,
     SegTreeSettings,
     by_likeness,
-    count_of,
     nearest,
     needed,
 )
@@ -81,17 +79,17 @@ class Placer(Protocol):
 class Folded:
     """A grown tree, and the level that was picked for each leaf; None where there was no choice or none fitted."""
 
-    root: Kid
+    root: Node
     levels: tuple[int | None, ...]
 
 
 def fold(count: int, placer: Placer) -> Folded:
     """Grow the tree of `count` exchanges."""
-    grown = Fold(SegTreeSettings(height_max=0, fan_out_max=0), placer.vectors)
+    grown, settings = Fold(), SegTreeSettings(height_max=0, fan_out_max=0)
     levels: list[int | None] = []
     for at in range(count):
         levels.append(placer.pick(at, grown) if grown.choices() else None)
-        grown.insert(at, levels[-1])
+        grown = grown.insert(placer.vectors[at], levels[-1], settings)
         placer.added(at, grown)
     return Folded(grown.ends[-1], tuple(levels))
 
@@ -103,11 +101,11 @@ class ByCentroid:
 
     def __init__(self, vectors: Matrix, tau: float, *, prior: float = PRIOR, fall: float = FALL) -> None:
         self.vectors: Any = vectors
-        self._choose = by_likeness(SegTreeSettings(backing=prior, fall=fall, height_max=0), tau)
+        self._choose = by_likeness(SegTreeSettings(backing=prior, fall=fall), tau)
 
     def pick(self, at: int, grown: Fold) -> int | None:
         """Return the likest choice."""
-        return self._choose(grown, at) or None
+        return self._choose(grown, self.vectors[at]) or None
 
     def added(self, at: int, grown: Fold) -> None:
         """Take note of nothing: the fold has the sums."""
@@ -121,18 +119,18 @@ class Texts:
     def __init__(self, texts: Sequence[str]) -> None:
         self.annotated = 0
         self._leaves = texts
-        self._says: dict[int, str] = {}
+        self._says: dict[Node, str] = {}
 
-    def says(self, node: Kid) -> str:
+    def says(self, node: Node) -> str:
         """Return what a node says."""
-        return self._leaves[node] if isinstance(node, int) else self._says[id(node)]
+        return self._says[node] if node.kids else self._leaves[node.first]
 
     def added(self, at: int, grown: Fold) -> None:
         """Renew the path, bottom-up."""
         for node in _above(grown):
             inputs = tuple(map(self.says, node.kids))
             request = SummaryRequest("conversation", "", _NOW, _NOW, inputs, SUMMARY_WORDS, node.level)
-            self._says[id(node)] = LocalSummariser().summarise_one(request)
+            self._says[node] = LocalSummariser().summarise_one(request)
             self.annotated += 1
 
 
@@ -157,9 +155,7 @@ class ByCosine(Texts):
     def pick(self, at: int, grown: Fold) -> int | None:
         """Return the likest choice."""
         open_ = grown.choices()
-        seen = [
-            self.vectors[node] if isinstance(node, int) else self._known[self.says(node)] for node, _ in open_
-        ]
+        seen = [self._known[self.says(node)] if node.kids else node.total for node, _ in open_]
         best = nearest(self.vectors[at], seen, needed(self._tau, grown.height, self._fall))
         return None if best is None else open_[best][1]
 
@@ -171,9 +167,9 @@ class ByCosine(Texts):
             self._known.update(zip(new, embedded(self._embedder, new), strict=True))
 
 
-def _above(grown: Fold) -> list[SegmentNode]:
+def _above(grown: Fold) -> Sequence[Node]:
     """Return the nodes above the last leaf, lowest first."""
-    return [node for node in grown.ends if isinstance(node, SegmentNode)]
+    return grown.ends[1:]
 
 
 # Leaves
@@ -230,23 +226,22 @@ class Shape:
         return self.nodes / self.leaves
 
 
-def nodes_of(node: Kid, depth: int = 1) -> Iterator[tuple[Kid, int]]:
+def nodes_of(node: Node, depth: int = 1) -> Iterator[tuple[Node, int]]:
     """Yield all nodes at or below one, each with its depth."""
     stack = [(node, depth)]
     while stack:
         one, deep = stack.pop()
         yield one, deep
-        if isinstance(one, SegmentNode):
-            stack += [(kid, deep + 1) for kid in reversed(one.kids)]
+        stack += [(kid, deep + 1) for kid in reversed(one.kids)]
 
 
 def shape(folded: Folded) -> Shape:
     """Measure a tree of at least two leaves."""
     nodes = list(nodes_of(folded.root))
-    inner = [node for node, _ in nodes if isinstance(node, SegmentNode)]
-    depths = np.array([depth for node, depth in nodes if isinstance(node, int)])
+    inner = [node for node, _ in nodes if node.kids]
+    depths = np.array([depth for node, depth in nodes if not node.kids])
     return Shape(
-        leaves=count_of(folded.root),
+        leaves=folded.root.count,
         nodes=len(nodes),
         max_depth=int(depths.max()),
         mean_depth=float(depths.mean()),

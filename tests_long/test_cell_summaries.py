@@ -22,9 +22,8 @@ from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
 from memforest.search.context_scores import Base, base_scores
 from memforest.search.snapshot import Snapshot
-from memforest.trees.browse import nearness_to
 from memforest.trees.memforest_grow import MemForestSettings
-from memforest.trees.memforest_recall import leaf_similarity, recall
+from memforest.trees.memforest_recall import leaf_similarity, nearness_to, recall
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 

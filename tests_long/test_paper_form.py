@@ -31,9 +31,15 @@ from memforest.search.filters import Search, first_turns
 from memforest.search.snapshot import Snapshot
 from memforest.testing import FunctionChat, HashEmbedder
 from memforest.trees.attached import make_index
-from memforest.trees.browse import nearness_to
 from memforest.trees.memforest_grow import FAMILIES, MemForestSettings, scene_thresholds
-from memforest.trees.memforest_recall import Recalled, leaf_similarity, of_leaves, recall, recall_trees
+from memforest.trees.memforest_recall import (
+    Recalled,
+    leaf_similarity,
+    nearness_to,
+    of_leaves,
+    recall,
+    recall_trees,
+)
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 FORM: dict[str, Any] = {"evidence": "reached", "families": ["session"]}

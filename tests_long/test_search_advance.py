@@ -25,7 +25,7 @@ from memforest.store.database import Database
 from memforest.trees.index import leaf_of_turn
 from memforest.trees.memforest import MemForestIndex
 from memforest.trees.memforest_grow import MemForestSettings
-from memforest.trees.memforest_recall import fact_blocks, scene_blocks, session_blocks
+from memforest.trees.memforest_recall import fact_blocks, session_blocks
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
 
@@ -35,7 +35,7 @@ def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
     forest = found.forest
     told = {one.name: plain(getattr(forest, one.name)) for one in fields(forest)}
     del told["turns"], told["facts"], told["kept"]
-    blocks = (session_blocks(forest), fact_blocks(forest), *scene_blocks(forest))
+    blocks = (session_blocks(forest), fact_blocks(forest))
     return told | {
         "vectors": plain(found.vectors),
         "digests": plain(found.digests),

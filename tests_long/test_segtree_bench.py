@@ -22,7 +22,7 @@ from tests_long.segtrees import configured, nodes, tree
 import segtree_shape
 from memforest import MemForest
 from memforest.models import HashEmbedder, available
-from memforest.trees.segtree_grow import Kid, SegmentNode, needed
+from memforest.trees.segtree_grow import Node, needed
 from segtree_fold import (
     ByCentroid,
     ByCosine,
@@ -41,9 +41,9 @@ from synthetic.stretches import make_talk
 TOPICS = np.eye(4)
 
 
-def outline(node: Kid) -> str:
+def outline(node: Node) -> str:
     """Return a tree as text: each node its children in brackets, each leaf its number."""
-    return f"[{' '.join(map(outline, node.kids))}]" if isinstance(node, SegmentNode) else str(node)
+    return f"[{' '.join(map(outline, node.kids))}]" if node.kids else str(node.first)
 
 
 def talk_of(*topics: int) -> NDArray[np.float64]:

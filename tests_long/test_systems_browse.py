@@ -13,7 +13,8 @@ from tests.table import each
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted
 
 from memforest.search.forest import Forest
-from memforest.trees.browse import UNASKED, Descent, browse_by, merged, nearness_to, split
+from memforest.trees.browse import UNASKED, Descent, browse_by, merged, split
+from memforest.trees.memforest_recall import nearness_to
 
 AXES = np.eye(DIMENSION, dtype=np.float32)
 TWO_BY_TWO = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))

@@ -30,7 +30,6 @@ from memforest.search.filters import (
     turn_places,
 )
 from memforest.search.scores import Scores
-from memforest.trees.browse import nearness_to
 from memforest.trees.index import allowed_nodes, leaf_of_turn, turns_beneath
 from memforest.trees.memforest_grow import FAMILIES, MemForestSettings
 from memforest.trees.memforest_recall import (
@@ -38,9 +37,9 @@ from memforest.trees.memforest_recall import (
     fact_blocks,
     flow,
     leaf_similarity,
+    nearness_to,
     recall,
     recall_trees,
-    scene_blocks,
     session_blocks,
     session_levels,
 )
@@ -182,7 +181,7 @@ def test_beneath_a_node_are_the_turns_of_its_leaves(it: World) -> None:
 @FEW
 @given(worlds)
 def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) -> None:
-    """Of turns in their session's tree, of facts in their speaker's, of scenes leaf by leaf; -1 where there is none."""
+    """Of turns in their session's tree, of facts in their speaker's; -1 where there is none."""
     chunks = it.of_kind("session")
     leaf_of = {turn: leaf for leaf in chunks for turn in it.said_at(leaf)}
     turns = list(range(len(it.turns)))
@@ -198,10 +197,6 @@ def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) ->
         [dict(zip(own, level, strict=True)).get(fact, -1) for fact in range(len(it.facts))] for level in above
     ]
     assert fact_blocks(it.forest).tolist() == (wanted if own else [])
-    facts, nodes = scene_blocks(it.forest)
-    leaves = it.of_kind("scene")
-    assert facts.tolist() == [int(it.forest.item[leaf]) for leaf in leaves]
-    assert nodes.tolist() == (chains(it, leaves) if leaves else [])
 
 
 @FEW

@@ -20,16 +20,17 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
-from memforest.search.cache import forest_of
+from memforest.search.cache import embedded_forest
 from memforest.search.context_scores import base_scores
+from memforest.search.forest import FACT
 from memforest.search.snapshot import Facts, load_snapshot
 from memforest.search.vectors import VectorTable
 from memforest.store.database import Database
 from memforest.store.directory import file_name
 from memforest.trees import memforest_grow
 from memforest.trees.memforest import MemForestIndex
-from memforest.trees.memforest_grow import MAX_SIZE, Scenes, SceneThresholds, derive
-from memforest.trees.memforest_recall import fact_blocks, recall, similarity_of_scenes
+from memforest.trees.memforest_grow import MAX_SIZE, MemForestSettings, Scenes, SceneThresholds, derive
+from memforest.trees.memforest_recall import fact_blocks, nearness_by, recall
 
 RULES = SceneThresholds(join=0.3, second=0.6, time=0.1)
 DAY = 86_400_000
@@ -246,12 +247,14 @@ def test_nodes_of_scenes_are_as_near_as_the_facts_below_them_are_on_average(fold
     try:
         with db.read() as tx:
             snapshot = load_snapshot(tx)
-            forest = forest_of(tx, snapshot, MemForestIndex())
+            found = embedded_forest(tx, snapshot, MemForestIndex())
     finally:
         db.close()
-    fact = np.random.default_rng(7).random(len(snapshot.facts.ids))
-    similarity = np.full(len(forest.ids), -5.0)
-    similarity_of_scenes(forest, fact, similarity)
+    forest, fact = found.forest, np.random.default_rng(7).random(len(snapshot.facts.ids))
+    leaves = np.flatnonzero(forest.kind == FACT)
+    similarity = np.full(len(forest), -5.0)
+    similarity[leaves] = fact[forest.item[leaves]]
+    nearness_by(found, similarity, snapshot.facts.vectors[0], MemForestSettings())
 
     def below(node: int) -> list[int]:
         return [fact for child in forest.children[node] for fact in below(child)] or [int(forest.item[node])]

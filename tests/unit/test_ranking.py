@@ -157,20 +157,3 @@ def test_two_cosines_at_once_are_the_same(n: int, same: bool) -> None:
     first, second = cosines_of_two(rows, one, other)
     np.testing.assert_array_equal(first, cosines(rows, one))
     np.testing.assert_array_equal(second, cosines(rows, other))
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.floats(-1, 1)), min_size=1, max_size=40), st.integers(1, 4))
-def test_the_mean_of_a_node_is_that_of_the_leaves_below_it(rows: list[tuple[int, float]], width: int) -> None:
-    """On every level, also where leaves of one node do not stand together, and where groups are large."""
-    low = np.array([node for node, _ in rows])
-    blocks = np.stack([low, 100 + low // width, np.full(len(low), 200)])
-    values = np.array([value for _, value in rows])
-    found = dict(
-        pair
-        for nodes, means in Levels.of(blocks).means(values)
-        for pair in zip(nodes.tolist(), means.tolist(), strict=True)
-    )
-    expected = {
-        int(node): float(values[level == node].mean()) for level in blocks for node in np.unique(level)
-    }
-    assert found == pytest.approx(expected, abs=1e-12)

@@ -105,18 +105,6 @@ def test_the_flow_is_the_sum_of_z_scores_over_levels(above: np.ndarray, seed: in
     np.testing.assert_allclose(Levels.of(above).flow(values), expected, atol=1e-9)
 
 
-@given(blocks(), st.integers(0, 99))
-def test_the_mean_of_every_node(above: np.ndarray, seed: int) -> None:
-    """Of the leaves below it, on each level from the bottom; every node once."""
-    values = values_for(above[0].tolist(), seed)
-    found = list(Levels.of(above).means(values))
-    assert len(found) == len(above)
-    for level, (nodes, means) in zip(above, found, strict=True):
-        assert sorted(nodes.tolist()) == sorted({one for one in level.tolist() if one >= 0})
-        expected = [values[level == node].mean() for node in nodes]
-        np.testing.assert_allclose(means, expected, atol=1e-12)
-
-
 def test_no_levels_and_no_leaves() -> None:
     """A memory without trees has a flow of zeros, one without leaves none."""
     assert Levels.of(np.zeros((0, 3), dtype=np.int64)).flow(np.ones(3)).tolist() == [0.0] * 3

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.flow import Ascent
-from memforest.search.scores import Scores, cosines
+from memforest.search.scores import Scores
 from memforest.search.snapshot import Facts, Lists, Turns
 from memforest.search.vectors import VectorTable
 
@@ -226,27 +226,9 @@ class EmbeddedForest:
     last: int = 0
     """Number of the summary that was written last (`memforest.store.artifacts.last`)."""
 
-    @cached_property
-    def embedded_roots(self) -> Ints:
-        """The rows of the roots that have summaries, by tree."""
-        roots: Ints = self.forest.tree_root
-        found: Ints = roots[np.isin(roots, self.forest.told)]
-        return found
-
-    @cached_property
-    def _root_vectors(self) -> NDArray[np.float32]:
-        return self.vectors[self._places(self.embedded_roots)]
-
-    def _places(self, nodes: Ints) -> Ints:
-        return np.searchsorted(self.forest.told, nodes)
-
-    def root_cosines(self, vector: NDArray[np.float32]) -> Scores:
-        """Return the cosine of each of `embedded_roots` with a unit vector."""
-        return cosines(self._root_vectors, vector)
-
     def cosines_at(self, nodes: Ints, vector: NDArray[np.float32]) -> Scores:
         """Return the cosine of each of some nodes of `Forest.told` with a unit vector."""
-        return self.vectors.cosines_at(self._places(nodes), vector)
+        return self.vectors.cosines_at(np.searchsorted(self.forest.told, nodes), vector)
 
 
 def once_per_forest(make: Callable[Concatenate[Forest, P], T]) -> Callable[Concatenate[Forest, P], T]:

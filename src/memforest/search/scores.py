@@ -196,8 +196,6 @@ class Levels:
     """The first groups leaves; each other one groups the groups of the one before."""
     leaves: tuple[Scores, ...]
     """Leaves below each group."""
-    nodes: tuple[NDArray[np.int64], ...]
-    """The node that each group stands for."""
 
     @classmethod
     def of(cls, blocks: NDArray[np.int64]) -> Levels:
@@ -206,7 +204,7 @@ class Levels:
         Leaves of one node have one node above that on the next level, which is what makes it a tree.
         """
         count = blocks.shape[1]
-        groups, leaves, above = [], [], []
+        groups, leaves = [], []
         below, sizes = np.arange(count), np.ones(count)
         for nodes in blocks:
             level = Groups.of(nodes[below])
@@ -214,21 +212,7 @@ class Levels:
             below = below[level.first]
             groups.append(level)
             leaves.append(sizes)
-            above.append(nodes[below])
-        return cls(count, tuple(groups), tuple(leaves), tuple(above))
-
-    def means(self, values: Scores) -> Iterator[tuple[NDArray[np.int64], Scores]]:
-        """Yield, level by level from the bottom, the nodes and the mean value of the leaves below each.
-
-        Example:
-            >>> levels = Levels.of(np.array([[7, 7, 8]]))
-            >>> [(nodes.tolist(), mean.tolist()) for nodes, mean in levels.means(np.array([1.0, 3.0, 5.0]))]
-            [([7, 8], [2.0, 5.0])]
-        """
-        total = values
-        for level, leaves, nodes in zip(self.groups, self.leaves, self.nodes, strict=True):
-            total = level.total(total)
-            yield nodes, total / leaves
+        return cls(count, tuple(groups), tuple(leaves))
 
     def flow(self, values: Scores) -> Scores:
         """Return the sum over levels of each leaf's z-score among all leaves, a node being worth its best leaf.

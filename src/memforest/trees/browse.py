@@ -26,16 +26,17 @@ from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.records import QuestionPlan, TreeCard
 from memforest.search.cache import embedded_forest
-from memforest.search.filters import Prepared, Search, told_by
-from memforest.search.forest import CHUNK, FACT, INNER, EmbeddedForest, Forest
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.filters import Prepared, Search
+from memforest.search.forest import INNER, EmbeddedForest, Forest
+from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import without_names
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host, Index, adopted, sub_queries
+from memforest.trees.index import FALLS_BACK, Host, Index, adopted, ready_rows, sub_queries
 from memforest.trees.memforest_grow import DEFAULTS, MemForestSettings
-from memforest.trees.memforest_recall import RecalledTree, node_cards, recalled_trees
+from memforest.trees.memforest_recall import Near, nearness_to
+from memforest.trees.texts import leaf_texts
 
 MOST_CHILDREN = 24
 """Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
@@ -102,7 +103,7 @@ class Descent:
             self._parent.update(dict.fromkeys(children, row))
 
 
-def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]) -> None:
+def browse_by(descent: Descent, nearness: Near) -> None:
     """Finish a descent by nearness, which orders the children of every level; ties by node."""
     while rows := descent.below:
         near = dict(zip(rows, nearness(rows), strict=True))
@@ -133,74 +134,34 @@ def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
     return [row for _, row in sorted(placed)]
 
 
-def nearness_to(
-    snapshot: Snapshot,
-    found: EmbeddedForest,
-    vector: Row,
-    bare: Row,
-    settings: MemForestSettings = DEFAULTS,
-) -> Callable[[Sequence[int]], list[float]]:
-    """Return a function that measures how near nodes, by forest row, are to a sub-query.
-
-    As in `recall`: a node is as near as its summary, and a leaf without one as its fact or its best turn. An inner node of
-    a scene is as near as the facts below it on average, if `scene_vectors` says so. With `leaves` "facts" a leaf of turns
-    without a summary is as near as the best fact that they support.
-
-    Args:
-        snapshot: of the memory.
-        found: the trees with their vectors.
-        vector: of the sub-query, unit length.
-        bare: of the sub-query without participants' names.
-        settings: `scene_vectors` and `leaves` count; of these "aligned" changes nothing inside of a tree.
-    """
-    forest = found.forest
-    by_vector = np.isin(np.arange(len(forest)), forest.told)
-    if settings.scene_vectors == "facts":
-        by_vector &= ~forest.of_kind("scene")[forest.tree]
-    by_facts = None
-    if settings.leaves == "facts":
-        none = np.full(len(snapshot.turns.ids), -1.0)
-        by_facts = told_by(snapshot).best(snapshot.facts.vectors.cosines(bare), none)
-
-    def facts_below(row: int) -> list[int]:
-        if forest.kind[row] == FACT:
-            return [int(forest.item[row])]
-        return [fact for child in forest.children[row] for fact in facts_below(child)]
-
-    def nearness(rows: Sequence[int]) -> list[float]:
-        nodes = np.array(rows, dtype=np.int64)
-        out = np.zeros(len(nodes))
-        kind, own = forest.kind[nodes], by_vector[nodes]
-        out[own] = found.cosines_at(nodes[own], vector)
-        chunks = np.flatnonzero((kind == CHUNK) & ~own)
-        starts, ends = forest.item[nodes[chunks]], forest.item_end[nodes[chunks]]
-        if len(chunks):
-            turns = ranges(starts, ends)
-            cosines = forest.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
-            out[chunks] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
-        for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & ~own)):
-            facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
-            out[i] = forest.facts.vectors.cosines_at(facts, bare).mean()
-        return [float(value) for value in out]
-
-    return nearness
-
-
 Row = NDArray[np.float32]
 Recall = Callable[[Tx, Snapshot, Search], Sequence[tuple[int, float]]]
 
 
 @dataclass(slots=True)
 class _Tree:
-    """A tree being browsed: its sub-queries, the descent of each, and the model calls made."""
+    """A recalled tree: the row of its root, how well it was recalled, its card, and how it is browsed."""
 
-    of: RecalledTree
-    queries: tuple[str, ...]
+    root: int
+    score: float
+    card: TreeCard
+    queries: tuple[str, ...] = ()
+    """The sub-queries."""
     ways: list[Descent] = field(default_factory=list)
     calls: int = 0
     fallback: str | None = None
     """Why it is browsed by embedding, from there on, although a model was to do it."""
     failure: ModelError | None = None
+
+    @property
+    def title(self) -> str:
+        """Its kind and scope ("entity Ana"), as in `Evidence.path`."""
+        return f"{self.card.kind} {self.card.label}"
+
+    @property
+    def summarised(self) -> bool:
+        """Whether its root says what is below it; a root that is the only leaf has nothing below."""
+        return self.card.leaves == 1 or bool(self.card.summary)
 
 
 _Ask = tuple[_Tree, Descent, str, Sequence[Sequence[int]], Mapping[int, TreeCard]]
@@ -231,13 +192,13 @@ class GuidedBrowse:
         if not self._host.embeds:
             return self._not_guided("without vectors of an embedder no trees can be recalled")
         with self._host.timed("recall"):
-            snapshot, found, recalled = await self._host.read(self._recalled)
-        if not recalled:
+            snapshot, found, trees = await self._host.read(self._recalled)
+        if not trees:
             return Prepared(self._request, trace={"mode": self._request.mode, "browse": []})
-        if all(tree.card.leaves > 1 and not tree.card.summary for tree in recalled):
+        if not any(tree.summarised for tree in trees):
             return self._not_guided("the trees have no summaries yet; resume() makes them")
         try:
-            return await self._guided(snapshot, found, recalled)
+            return await self._guided(snapshot, found, trees)
         except ModelRefusedError as exc:
             return self._not_guided(str(exc))
 
@@ -248,36 +209,37 @@ class GuidedBrowse:
             trace={"mode": "emb"},
         )
 
-    def _recalled(
-        self, tx: Tx, snapshot: Snapshot
-    ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
-        trees = self._recall(tx, snapshot, self._request)
-        recalled = recalled_trees(tx, snapshot, self._index, trees)
-        return snapshot, embedded_forest(tx, snapshot, self._index), recalled
+    def _recalled(self, tx: Tx, snapshot: Snapshot) -> tuple[Snapshot, EmbeddedForest, Sequence[_Tree]]:
+        found = embedded_forest(tx, snapshot, self._index)
+        forest, names = found.forest, self._index.names(snapshot, found.forest)
+        trees = {
+            int(forest.tree_root[tree]): (tree, score)
+            for tree, score in self._recall(tx, snapshot, self._request)
+        }
+        scopes = {root: (forest.tree_kind[tree], names[tree]) for root, (tree, _) in trees.items()}
+        cards = node_cards(tx, snapshot, self._index, forest, scopes)
+        return snapshot, found, [_Tree(root, score, cards[root]) for root, (_, score) in trees.items()]
 
-    async def _guided(
-        self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
-    ) -> Prepared:
+    async def _guided(self, snapshot: Snapshot, found: EmbeddedForest, trees: Sequence[_Tree]) -> Prepared:
         request = self._request
         trace: dict[str, Any] = {"mode": request.mode}
         warnings: list[str] = []
         plan = request.plan
-        queries: list[tuple[str, ...]] = [(self._host.question,)] * len(recalled)
+        queries: list[tuple[str, ...]] = [(self._host.question,)] * len(trees)
         if "+planner" in request.mode:
             with self._host.timed("guide"):
-                plan, queries, trace["guide"], said = await self._plan(recalled)
+                plan, queries, trace["guide"], said = await self._plan(trees)
             warnings += said
         with self._host.timed("browse"):
-            trees = [
-                _Tree(tree, own, [Descent(found.forest, tree.root, self._settings.beam_width) for _ in own])
-                for tree, own in zip(recalled, queries, strict=True)
-            ]
+            for tree, own in zip(trees, queries, strict=True):
+                tree.queries = own
+                tree.ways = [Descent(found.forest, tree.root, self._settings.beam_width) for _ in own]
             if request.mode.startswith("llm"):
                 await self._by_model(snapshot, found.forest, trees)
             warnings += await self._by_embedding(snapshot, found, trees)
         trace["browse"] = [
             {
-                "title": tree.of.title,
+                "title": tree.title,
                 "queries": list(tree.queries),
                 "mode": "llm" if request.mode.startswith("llm") and tree.fallback is None else "emb",
                 "calls": tree.calls,
@@ -294,13 +256,13 @@ class GuidedBrowse:
                 leaves[leaf] = max(score, leaves.get(leaf, 0.0))
         return Prepared(
             replace(request, plan=plan, leaves=leaves),
-            trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
+            trees=tuple((tree.title, round(tree.score, 4)) for tree in trees),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
         )
 
     async def _plan(
-        self, recalled: Sequence[RecalledTree]
+        self, recalled: Sequence[_Tree]
     ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
         """Plan the question; return the plan, the sub-queries of each tree, the trace, and warnings."""
         guide, request = self._host.steps.guide, self._request
@@ -328,7 +290,7 @@ class GuidedBrowse:
     async def _by_model(self, snapshot: Snapshot, forest: Forest, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
-            if not tree.of.summarised:
+            if not tree.summarised:
                 tree.fallback = "it has no summary yet; resume() makes it"
         while waiting := _waiting(trees):
             cards = await self._host.read(partial(self._cards, snapshot, forest, waiting))
@@ -357,9 +319,7 @@ class GuidedBrowse:
         """Return the cards of the nodes of this level; none if the memory has changed, and its nodes may be others."""
         if now.generation != snapshot.generation:
             return {}
-        scopes = {
-            row: (tree.of.card.kind, tree.of.card.label) for tree, way, _ in waiting for row in way.below
-        }
+        scopes = {row: (tree.card.kind, tree.card.label) for tree, way, _ in waiting for row in way.below}
         return node_cards(tx, snapshot, self._index, forest, scopes)
 
     def _asks(
@@ -470,3 +430,29 @@ def _fallbacks(trees: Sequence[_Tree]) -> list[str]:
         f"{reasons[0]}: {len(reasons)} of {len(trees)} trees were browsed by embedding"
         for reasons in failed.values()
     ]
+
+
+def node_cards(
+    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, nodes: Mapping[int, tuple[str, str]]
+) -> dict[int, TreeCard]:
+    """Return the cards of nodes by row.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        index: whose trees they are of.
+        forest: those.
+        nodes: row -> kind and name of its tree.
+    """
+    texts = ready_rows(tx, snapshot, index, list(nodes))
+    texts |= leaf_texts(tx, forest, [row for row in nodes if row not in texts and forest.kind[row] != INNER])
+    return {
+        row: TreeCard(
+            *nodes[row],
+            start=from_ms(int(forest.start_ms[row])),
+            end=from_ms(int(forest.end_ms[row])),
+            leaves=int(forest.counts[row]),
+            summary=texts.get(row, ""),
+        )
+        for row in nodes
+    }

@@ -41,14 +41,8 @@ class Growth:
     ) -> None:
         self._owner, self._snapshot = owner, snapshot
         self._kinds, self._scopes = tuple(kinds), np.asarray(scopes, dtype=np.int64)
-        self._tree: list[Ints] = []
-        self._level: list[Ints] = []
-        self._kind: list[NDArray[np.int8]] = []
-        self._item: list[Ints] = []
-        self._end: list[Ints] = []
-        self._start_ms: list[Ints] = []
-        self._end_ms: list[Ints] = []
-        self._window: list[Ints] = []
+        self._parts: list[dict[str, NDArray[Any]]] = []
+        """The columns of `Forest` as far as nodes were added, part by part."""
         self._parents: list[tuple[Ints, Ints]] = []
         self._names: dict[str, int] = {}
         self.size = 0
@@ -60,14 +54,14 @@ class Growth:
         """Add leaves, in time order within each tree, and return their rows; all leaves come before the first `above`."""
         none = np.full(len(tree), NONE, dtype=np.int64)
         return self._add(
-            tree,
-            np.zeros(len(tree), dtype=np.int64),
             kind,
-            item,
-            none if item_end is None else item_end,
-            start_ms,
-            np.maximum(end_ms, start_ms + 1),
-            none,
+            tree=tree,
+            level=np.zeros(len(tree), dtype=np.int64),
+            item=item,
+            item_end=none if item_end is None else item_end,
+            start_ms=start_ms,
+            end_ms=np.maximum(end_ms, start_ms + 1),
+            window=none,
         )
 
     def facts(self, tree: Ints, facts: Ints) -> Ints:
@@ -102,20 +96,19 @@ class Growth:
         rows, own = below[order], group[order]
         starts = np.flatnonzero(np.r_[True, np.diff(own) != 0])
         count = len(starts)
-        tree, start, end = (np.concatenate(one)[rows] for one in (self._tree, self._start_ms, self._end_ms))
-        window = np.full(count, NONE, dtype=np.int64)
+        none = window = np.full(count, NONE, dtype=np.int64)
         if windows is not None:
             codes = [self._names.setdefault(key, len(self._names)) for key in windows[0]]
             window = np.array(codes, dtype=np.int64)[windows[1]]
         made = self._add(
-            tree[starts],
-            np.broadcast_to(np.asarray(level, dtype=np.int64), count).copy(),
             INNER,
-            np.full(count, NONE, dtype=np.int64),
-            np.full(count, NONE, dtype=np.int64),
-            np.minimum.reduceat(start, starts),
-            np.maximum.reduceat(end, starts),
-            window,
+            tree=self._column("tree")[rows[starts]],
+            level=np.broadcast_to(np.asarray(level, dtype=np.int64), count).copy(),
+            item=none,
+            item_end=none,
+            start_ms=np.minimum.reduceat(self._column("start_ms")[rows], starts),
+            end_ms=np.maximum.reduceat(self._column("end_ms")[rows], starts),
+            window=window,
         )
         self._parents.append((rows, made[own - own[0]]))
         return made
@@ -130,7 +123,7 @@ class Growth:
             anchored: whether nodes end where the leaves say so, and not only where they are full.
         """
         rows, level = leaves, 0
-        tree = np.concatenate(self._tree)[leaves] if len(leaves) else NOTHING
+        tree = self._column("tree")[leaves]
         while len(rows):
             sizes = np.bincount(tree, minlength=len(k))
             more = sizes[tree] > 1
@@ -143,15 +136,15 @@ class Growth:
             first = np.flatnonzero(np.r_[True, np.diff(group) != 0])
             rows, tree, marks = above, tree[first], marks[first]
 
-    def _add(self, tree: Ints, level: Ints, kind: int, *columns: Ints) -> Ints:
-        lists = (self._item, self._end, self._start_ms, self._end_ms, self._window)
-        self._tree.append(np.asarray(tree, dtype=np.int64))
-        self._level.append(level)
-        self._kind.append(np.full(len(tree), kind, dtype=np.int8))
-        for column, into in zip(columns, lists, strict=True):
-            into.append(column)
-        self.size += len(tree)
-        return np.arange(self.size - len(tree), self.size)
+    def _add(self, kind: int, **columns: Ints) -> Ints:
+        """Add rows of one kind, and return them."""
+        count = len(columns["tree"])
+        self._parts.append({"kind": np.full(count, kind, dtype=np.int8), **columns})
+        self.size += count
+        return np.arange(self.size - count, self.size)
+
+    def _column(self, name: str) -> Ints:
+        return np.concatenate([NOTHING, *(part[name] for part in self._parts)])
 
     def forest(self, told: Ints | None = None, kept: Any = None) -> Forest:
         """Return what has grown; inner nodes have summaries unless `told` names the rows of others."""
@@ -159,30 +152,27 @@ class Growth:
         for rows, above in self._parents:
             parent[rows] = above
 
-        def joined(parts: Sequence[NDArray[Any]], kind: Any = np.int64) -> NDArray[Any]:
-            return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
-
-        tree, kind = joined(self._tree), joined(self._kind, np.int8)
+        kind, tree = self._column("kind").astype(np.int8), self._column("tree")
         root = np.full(len(self._kinds), NONE, dtype=np.int64)
         top = np.flatnonzero(parent < 0)
         root[tree[top]] = top
         return Forest(
             owner=self._owner,
             tree=tree,
-            level=joined(self._level),
+            level=self._column("level"),
             parent=parent,
             kind=kind,
-            item=joined(self._item),
-            item_end=joined(self._end),
-            start_ms=joined(self._start_ms),
-            end_ms=joined(self._end_ms),
+            item=self._column("item"),
+            item_end=self._column("item_end"),
+            start_ms=self._column("start_ms"),
+            end_ms=self._column("end_ms"),
             tree_kind=self._kinds,
             tree_scope=self._scopes,
             tree_root=root,
             turns=self._snapshot.turns,
             facts=self._snapshot.facts,
             told=np.flatnonzero(kind == INNER) if told is None else told,
-            window=joined(self._window) if self._names else NOTHING,
+            window=self._column("window") if self._names else NOTHING,
             windows=tuple(self._names),
             kept=kept,
         )

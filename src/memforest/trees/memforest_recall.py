@@ -14,14 +14,12 @@ recalled trees' roots. Nothing else counts there: no words, no leaf order, no ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.records import TreeCard
-from memforest.search.cache import forest_of
 from memforest.search.context_scores import Base, LeafScores, as_said, nearness, said_within
 from memforest.search.filters import (
     Allowed,
@@ -39,21 +37,15 @@ from memforest.search.filters import (
 )
 from memforest.search.forest import CHUNK, FACT, INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.scores import (
-    Groups,
     Levels,
     Scores,
     group_place,
     leading,
     order,
-    stable_order,
     standardise,
 )
 from memforest.search.snapshot import Snapshot, ranges
-from memforest.store.connections import Tx
-from memforest.times import from_ms
-from memforest.trees.index import Index, leaf_of_turn, ready_rows
 from memforest.trees.memforest_grow import DEFAULTS, Leaves, MemForestSettings
-from memforest.trees.texts import leaf_texts
 
 Ints = NDArray[np.int64]
 
@@ -86,13 +78,6 @@ def fact_blocks(forest: Forest) -> Ints:
     return blocks
 
 
-def scene_blocks(forest: Forest) -> tuple[Ints, Ints]:
-    """The leaves of all scene trees: the fact row of each, shape (m,), and the nodes above it, (levels, m)."""
-    leaves = np.flatnonzero((forest.kind == FACT) & forest.of_kind("scene")[forest.tree])
-    chains = _levels(forest, leaves)
-    return forest.item[leaves], np.array(chains, dtype=np.int64).reshape(len(chains), len(leaves))
-
-
 def _levels(forest: Forest, leaves: Ints) -> list[Ints]:
     """Return the nodes above leaves, level by level, until every tree has reached its root."""
     chains, nodes = [], leaves
@@ -117,63 +102,6 @@ def speaker_levels(forest: Forest, told: TurnSupports) -> Levels:
     return Levels.of(fact_blocks(forest)[:, told.facts])
 
 
-@once_per_forest
-def scene_leaves(forest: Forest) -> tuple[Ints, Levels]:
-    """Return the leaves of scene trees: the fact that each stands for, and the leaves by the nodes above them."""
-    facts, nodes = scene_blocks(forest)
-    return facts, Levels.of(nodes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trees:
-    """Trees laid out for recall, the same for every question: leaves with their items, and roots."""
-
-    fact_rows: Ints
-    fact_items: Ints
-    """The leaves that stand for facts, and which facts."""
-    chunk_rows: Ints
-    chunks: Groups
-    """The leaves that hold turns, and the turns by leaf."""
-    leaf_rows: Ints
-    leaves: Groups
-    """The leaves, as positions in `leaf_rows`, by tree."""
-    with_leaves: Ints
-    """The tree of each of these groups."""
-    roots: Ints
-    embedded: NDArray[np.bool_]
-    """The nodes that have summaries, shape (N,)."""
-    in_scenes: NDArray[np.bool_]
-    """The nodes of scene trees, shape (N,)."""
-    lone: NDArray[np.bool_]
-    """Trees that are scenes of a single fact: they have nothing to descend, and say what the fact says."""
-
-
-@once_per_forest
-def trees_of(forest: Forest) -> Trees:
-    """Return the trees laid out for recall."""
-    rows = np.flatnonzero(forest.kind != INNER)
-    rows = rows[stable_order(forest.tree[rows])]
-    leaves = Groups.of(forest.tree[rows])
-    scene, roots = forest.of_kind("scene"), forest.tree_root
-    lone = np.zeros(len(scene), dtype=np.bool_)
-    lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
-    facts, chunk_of = np.flatnonzero(forest.kind == FACT), leaf_of_turn(forest)
-    chunks = Groups.of(chunk_of)
-    return Trees(
-        fact_rows=facts,
-        fact_items=forest.item[facts],
-        chunk_rows=chunk_of[chunks.first],
-        chunks=chunks,
-        leaf_rows=rows,
-        leaves=leaves,
-        with_leaves=forest.tree[rows[leaves.starts]],
-        roots=roots,
-        embedded=np.isin(np.arange(len(forest)), forest.told),
-        in_scenes=scene[forest.tree],
-        lone=lone & scene,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """The recalled trees with their scores, and the leaves that browse reached with theirs."""
@@ -196,20 +124,79 @@ def leaf_similarity(
     `leaves` says how chunks are compared with facts; see `MemForestSettings.leaves`. If not by facts, a chunk that has a
     summary is compared by that.
     """
-    forest, trees = found.forest, trees_of(found.forest)
+    forest = found.forest
     out = np.zeros(len(forest))
-    out[trees.fact_rows] = base.fact[trees.fact_items]
+    facts, chunks = np.flatnonzero(forest.kind == FACT), np.flatnonzero(forest.kind == CHUNK)
+    out[facts] = base.fact[forest.item[facts]]
+    if not len(chunks):
+        return out
     of_turns = base.turn
     if leaves == "facts":
         of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
-    chunks = trees.chunks.best(of_turns)
+    first, end = forest.item[chunks], forest.item_end[chunks]
+    own = np.maximum.reduceat(of_turns[ranges(first, end)], np.cumsum(end - first) - (end - first))
     if leaves != "facts" and len(forest.summarised):
-        own = np.isin(trees.chunk_rows, forest.summarised)
-        chunks[own] = found.cosines_at(trees.chunk_rows[own], vector)
+        told = np.isin(chunks, forest.summarised)
+        own[told] = found.cosines_at(chunks[told], vector)
     if leaves == "aligned" and len(base.fact) and (deviation := base.fact.std()):
-        chunks = standardise(chunks) * deviation + base.fact.mean()
-    out[trees.chunk_rows] = chunks
+        own = standardise(own) * deviation + base.fact.mean()
+    out[chunks] = own
     return out
+
+
+Near = Callable[[Sequence[int]], list[float]]
+"""Returns how near some nodes are to a question."""
+
+
+def nearness_by(
+    found: EmbeddedForest, similarity: Scores, vector: NDArray[np.float32], settings: MemForestSettings
+) -> Near:
+    """Return what compares a question with those summaries that browse comes to, and with no others.
+
+    Args:
+        found: the trees with their vectors.
+        similarity: of every leaf to the question, which nodes without a summary of their own have; it is filled in.
+        vector: of the question.
+        settings: `scene_vectors` counts: the inner nodes of scenes are as near as the facts below them on average, or as
+            their summary.
+    """
+    forest = found.forest
+    by_vector = np.isin(np.arange(len(forest)), forest.told)
+    if settings.scene_vectors == "facts":
+        scenes = forest.of_kind("scene")[forest.tree]
+        by_vector &= ~scenes
+        similarity[scenes] = forest.ascent.means(similarity)[scenes]
+
+    def near(nodes: Sequence[int]) -> list[float]:
+        rows = np.array(nodes, dtype=np.int64)
+        compared = rows[by_vector[rows]]
+        similarity[compared] = found.cosines_at(compared, vector)
+        return [float(value) for value in similarity[rows]]
+
+    return near
+
+
+def nearness_to(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    vector: NDArray[np.float32],
+    bare: NDArray[np.float32],
+    settings: MemForestSettings = DEFAULTS,
+) -> Near:
+    """Return what measures how near nodes, by forest row, are to a sub-query, as `recall` does to a question.
+
+    Args:
+        snapshot: of the memory.
+        found: the trees with their vectors.
+        vector: of the sub-query, unit length.
+        bare: of the sub-query without participants' names.
+        settings: `scene_vectors` and `leaves` count; of these "aligned" changes nothing inside of a tree.
+    """
+    turn, fact = snapshot.turns.vectors.cosines(vector), snapshot.facts.vectors.cosines(bare)
+    base = Base(lexical=turn, turn=turn, turn_bare=turn, fact=fact, fact_lexical=fact)
+    leaves: Leaves = "facts" if settings.leaves == "facts" else "mixed"
+    similarity = leaf_similarity(snapshot, found, base, vector, leaves)
+    return nearness_by(found, similarity, vector, settings)
 
 
 def recall(
@@ -223,23 +210,10 @@ def recall(
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = recall_trees(snapshot, found, base, vector, settings)
-    if vector is None or not chosen:
-        return Recalled((), {})
-    forest, trees = found.forest, trees_of(found.forest)
-
-    def nearness(nodes: Sequence[int]) -> list[float]:
-        """Compare the question with those summaries that browse comes to, and with no others."""
-        rows = np.array(nodes, dtype=np.int64)
-        compared = rows[trees.embedded[rows]]
-        if settings.scene_vectors == "facts":
-            compared = compared[~trees.in_scenes[compared]]
-        similarity[compared] = found.cosines_at(compared, vector)
-        return [float(value) for value in similarity[rows]]
-
+    chosen, near = recall_trees(snapshot, found, base, vector, settings)
     leaves: dict[int, float] = {}
     for tree, _ in chosen:
-        leaves.update(browse(forest, nearness, int(forest.tree_root[tree]), settings.beam_width))
+        leaves.update(browse(found.forest, near, int(found.forest.tree_root[tree]), settings.beam_width))
     return Recalled(chosen, leaves)
 
 
@@ -249,45 +223,36 @@ def recall_trees(
     base: Base,
     vector: NDArray[np.float32] | None,
     settings: MemForestSettings = DEFAULTS,
-) -> tuple[tuple[tuple[int, float], ...], Scores]:
-    """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
+) -> tuple[tuple[tuple[int, float], ...], Near]:
+    """Return the best trees with their scores, and what compares nodes with the question.
 
     Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
     """
-    forest = found.forest
-    if vector is None or not len(forest.tree_root):
-        return (), np.zeros(0)
-    trees = trees_of(forest)
+    forest, roots = found.forest, found.forest.tree_root
+    if vector is None or not len(roots):
+        return (), lambda nodes: [0.0] * len(nodes)
     similarity = leaf_similarity(snapshot, found, base, vector, settings.leaves)
-    best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
-    of_leaves = similarity[trees.leaf_rows]
-    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
-    similarity[found.embedded_roots] = found.root_cosines(vector)
-    if settings.scene_vectors == "facts":
-        similarity_of_scenes(forest, base.fact, similarity)
-    root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
+    rows = np.flatnonzero(forest.kind != INNER)
+    of_leaves, tree_of = similarity[rows], forest.tree[rows]
+    best_leaf = np.full(len(roots), -1.0)
+    np.maximum.at(best_leaf, tree_of, of_leaves)
+    near = nearness_by(found, similarity, vector, settings)
+    root_sim = np.array(near(roots.tolist()))
     wanted = np.array([kind in settings.families for kind in forest.tree_kind], dtype=np.bool_)
     top = settings.recall_trees
-    by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(root_sim)), top)
-    of_wanted = np.where(wanted[forest.tree[trees.leaf_rows]], of_leaves, -np.inf)
-    near_leaves = leading(of_wanted, trees.leaf_rows, settings.facts_to_trees)
-    pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
-    pool = pool[wanted[pool] & ~trees.lone[pool]]
+    by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(roots)), top)
+    near_leaves = leading(np.where(wanted[tree_of], of_leaves, -np.inf), rows, settings.facts_to_trees)
+    pool = np.unique(np.r_[by_root, tree_of[near_leaves]])
+    # A scene of a single fact has nothing to descend, and says what the fact says.
+    lone = forest.of_kind("scene") & (forest.kind[roots] != INNER)
+    pool = pool[wanted[pool] & ~lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
-    chosen = tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top])
-    return chosen, similarity
-
-
-def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
-    """Set the similarity of scene nodes, in place, to the mean of the facts below them."""
-    facts, levels = scene_leaves(forest)
-    for nodes, means in levels.means(fact[facts]):
-        similarity[nodes] = means
+    return tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]), near
 
 
 def browse(
     forest: Forest,
-    nearness: Callable[[Sequence[int]], list[float]],
+    nearness: Near,
     root: int,
     beam: int = DEFAULTS.beam_width,
 ) -> dict[int, float]:
@@ -495,60 +460,3 @@ def _most_telling(snapshot: Snapshot, request: Search, rows: Ints) -> Ints:
     ranked = rows[np.argsort(-telling, kind="stable")]
     place = group_place(ranked, turns.session)
     return ranked[np.lexsort((ranked, turns.said_ms[ranked], place))]
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledTree:
-    """A tree to browse: the forest row of its root, how well it was recalled, and its card."""
-
-    root: int
-    score: float
-    card: TreeCard
-
-    @property
-    def title(self) -> str:
-        """Its kind and scope ("entity Ana"), as in `Evidence.path`."""
-        return f"{self.card.kind} {self.card.label}"
-
-    @property
-    def summarised(self) -> bool:
-        """Whether its root says what is below it; a root that is the only leaf has nothing below."""
-        return self.card.leaves == 1 or bool(self.card.summary)
-
-
-def recalled_trees(
-    tx: Tx, snapshot: Snapshot, index: Index, trees: Sequence[tuple[int, float]]
-) -> tuple[RecalledTree, ...]:
-    """Return trees of the snapshot, given as (tree, score), with their cards."""
-    forest = forest_of(tx, snapshot, index)
-    names = index.names(snapshot, forest)
-    scopes = {int(forest.tree_root[tree]): (forest.tree_kind[tree], names[tree]) for tree, _ in trees}
-    cards = node_cards(tx, snapshot, index, forest, scopes)
-    roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]
-    return tuple(RecalledTree(root, score, cards[root]) for root, score in roots)
-
-
-def node_cards(
-    tx: Tx, snapshot: Snapshot, index: Index, forest: Forest, nodes: Mapping[int, tuple[str, str]]
-) -> dict[int, TreeCard]:
-    """Return the cards of nodes by row.
-
-    Args:
-        tx: a read transaction of the snapshot's state.
-        snapshot: of the memory.
-        index: whose trees they are of.
-        forest: those.
-        nodes: row -> kind and name of its tree.
-    """
-    texts = ready_rows(tx, snapshot, index, list(nodes))
-    texts |= leaf_texts(tx, forest, [row for row in nodes if row not in texts and forest.kind[row] != INNER])
-    return {
-        row: TreeCard(
-            *nodes[row],
-            start=from_ms(int(forest.start_ms[row])),
-            end=from_ms(int(forest.end_ms[row])),
-            leaves=int(forest.counts[row]),
-            summary=texts.get(row, ""),
-        )
-        for row in nodes
-    }

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,11 +61,6 @@ class NodeWork:
     words: bool = False
 
 
-def bounded(work: NodeWork, max_words: int) -> NodeWork:
-    """Return the work with the memory's bound of words, unless the request's own holds."""
-    return work if work.words else replace(work, request=replace(work.request, max_words=max_words))
-
-
 def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
     """Return the name stored as the maker of a summary: that of the summariser, or of the request's prompt."""
     made: str = summariser.maker_of(request) if hasattr(summariser, "maker_of") else summariser.name
@@ -93,6 +89,8 @@ class Refreshed:
 class SummaryJob:
     """A node whose summary is asked for: its digest, the request, and the text once it is made."""
 
+    place: tuple[int, int]
+    """Which index's plan, and the row of its forest."""
     key: bytes
     work: NodeWork
     inner: bool
@@ -366,42 +364,44 @@ class Refresher:
         self, plans: Sequence[IndexPlan], vectors: NodeVectors, tried: set[bytes], done: Refreshed
     ) -> bool:
         """Make and write the texts of nodes, each when what it is made of has its own; return whether to look again."""
-        order = _Order(
+        order = TopologicalSorter(
             {
-                (at, row): {(at, one) for one in waits}
+                (at, row): [(at, one) for one in waits]
                 for at, plan in enumerate(plans)
                 for row, waits in plan.waits.items()
             }
         )
-        under_way: dict[asyncio.Task[list[str | ModelError]], list[tuple[_Place, SummaryJob]]] = {}
-        ready, failed = order.first, 0
+        order.prepare()
+        under_way: dict[asyncio.Task[list[str | ModelError]], list[SummaryJob]] = {}
+        ready, clean, failed, total = order.get_ready(), 0, 0, sum(len(plan.keys) for plan in plans)
         try:
             while ready or under_way:
-                self.report(order.clean, failed, order.total)
+                self.report(clean, failed, total)
                 with timed(done, "store_ms"):
                     jobs = await to_thread(self._read, plans, ready)
                 calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
                 under_way |= {
-                    asyncio.ensure_future(summarised([job for _, job in call], self.summariser)): call
-                    for call in calls
+                    asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
                 }
                 if not under_way:
                     break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                made: list[tuple[_Place, SummaryJob]] = []
+                made: list[SummaryJob] = []
                 for task in ended:
                     call, texts = under_way.pop(task), task.result()
-                    good = made_of([job for _, job in call], texts, done)
+                    made += made_of(call, texts, done)
                     failed += sum(
                         isinstance(text, ModelError) and not isinstance(text, BudgetError) for text in texts
                     )
-                    places = {job.key: place for place, job in call}
-                    tried |= places.keys() - {job.key for job in good}
-                    made += [(places[job.key], job) for job in good]
+                    tried |= {job.key for job in call}
+                tried -= {job.key for job in made}
                 with timed(done, "store_ms"):
-                    ready = order.after(await self._commit(plans, made, vectors, done))
-            self.report(order.clean, failed, order.total)
+                    written = await self._commit(plans, made, vectors, done)
+                clean += len(written)
+                order.done(*(job.place for job in written))
+                ready = order.get_ready()
+            self.report(clean, failed, total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
             return False
@@ -409,11 +409,11 @@ class Refresher:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
-        return order.clean > 0
+        return clean > 0
 
-    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[_Place]) -> list[tuple[_Place, SummaryJob]]:
+    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[tuple[int, int]]) -> list[SummaryJob]:
         """Return the requests of nodes; nothing of an index whose memory has changed: what it lacks is looked up anew."""
-        found: list[tuple[_Place, SummaryJob]] = []
+        found: list[SummaryJob] = []
         with self.db.read() as tx:
             now = meta.generation(tx)
             for at, plan in enumerate(plans):
@@ -430,36 +430,31 @@ class Refresher:
                     remote=is_remote(self.summariser),
                 )
                 for work in works:
-                    job = SummaryJob(
-                        plan.keys[work.node],
-                        bounded(work, self.max_words),
-                        bool(plan.forest.kind[work.node] == INNER),
-                    )
-                    found.append(((at, work.node), job))
+                    request = work.request
+                    if not work.words:
+                        request = replace(request, max_words=self.max_words)
+                    inner = bool(plan.forest.kind[work.node] == INNER)
+                    whole = replace(work, request=request)
+                    found.append(SummaryJob((at, work.node), plan.keys[work.node], whole, inner))
         return found
 
     async def _commit(
-        self,
-        plans: Sequence[IndexPlan],
-        made: Sequence[tuple[_Place, SummaryJob]],
-        vectors: NodeVectors,
-        done: Refreshed,
-    ) -> list[_Place]:
+        self, plans: Sequence[IndexPlan], made: Sequence[SummaryJob], vectors: NodeVectors, done: Refreshed
+    ) -> list[SummaryJob]:
         """Write texts, begin their vectors, and return the nodes that are made now."""
-        clean: list[_Place] = []
+        clean: list[SummaryJob] = []
         for first in range(0, len(made), WRITE_NODES):
             written = await to_thread(self._write, plans, made[first : first + WRITE_NODES])
-            vectors.begin([(job.key, job.text) for _, job in written if job.vector == "own"])
-            for (at, row), job in written:
-                plans[at].texts[row] = str(job.text)
-                plans[at].keys.pop(row, None)  # two that say the same are made once
-                clean.append((at, row))
+            vectors.begin([(job.key, job.text) for job in written if job.vector == "own"])
+            clean += written
+        for job in clean:
+            at, row = job.place
+            plans[at].texts[row] = str(job.text)
+            plans[at].keys.pop(row, None)
         done.nodes += len(clean)
         return clean
 
-    def _write(
-        self, plans: Sequence[IndexPlan], made: Sequence[tuple[_Place, SummaryJob]]
-    ) -> list[tuple[_Place, SummaryJob]]:
+    def _write(self, plans: Sequence[IndexPlan], made: Sequence[SummaryJob]) -> list[SummaryJob]:
         """Write summaries, and return them; those that a memory which has changed does not ask for any more are left out."""
         if not made:
             return []
@@ -467,8 +462,8 @@ class Refresher:
             if any(meta.generation(tx) != plan.snapshot.generation for plan in plans[:1]):
                 snapshot = self.cache.get(tx)
                 wanted = reachable(tx, snapshot, self.indexes(tx))
-                made = [one for one in made if one[1].key in wanted]
-            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for _, job in made])
+                made = [job for job in made if job.key in wanted]
+            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for job in made])
         return list(made)
 
     def _without_vector(self) -> list[tuple[bytes, str]]:
@@ -480,42 +475,6 @@ class Refresher:
             with self.db.write() as tx:
                 if meta.get(tx, "embedder") == self.model:  # else it was given another one meanwhile
                     artifacts.put_vectors(tx, rows[first : first + WRITE_NODES])
-
-
-_Place = tuple[int, int]
-"""Which index's plan, and the row of its forest."""
-
-
-class _Order:
-    """The order in which nodes are made: each after those that it waits for.
-
-    Args:
-        waits: by node, what it waits for; all of that is among the nodes.
-    """
-
-    def __init__(self, waits: Mapping[_Place, Collection[_Place]]) -> None:
-        self.total, self.clean = len(waits), 0
-        self._behind: dict[_Place, list[_Place]] = {}
-        self._waits = {node: len(before) for node, before in waits.items()}
-        for node, before in waits.items():
-            for one in before:
-                self._behind.setdefault(one, []).append(node)
-
-    @property
-    def first(self) -> list[_Place]:
-        """The nodes that wait for nothing."""
-        return [node for node, waits in self._waits.items() if not waits]
-
-    def after(self, made: Iterable[_Place]) -> list[_Place]:
-        """Count nodes as made and return those for which nothing else was left; each node is returned once."""
-        found = []
-        for node in made:
-            self.clean += 1
-            for behind in self._behind.get(node, ()):
-                self._waits[behind] -= 1
-                if not self._waits[behind]:
-                    found.append(behind)
-        return found
 
 
 def beneath(index: Index, forest: Forest, rows: Collection[int], among: Collection[int]) -> set[int]:

@@ -5,10 +5,10 @@ named rule, as systems that are published under one word cut differently; no rul
 joins turns of two sessions. The order of exchanges is the time of an exchange (the latest until then in its session), then
 session and position.
 
-The tree is a fold over them: each leaf joins the node of the *frontier* (the nodes that end with the last leaf, one on each
-level) that it is most like, or begins a new root. So it follows from the exchanges and their vectors, and from nothing else. A
-node is compared by the sum of the vectors of the leaves below it, of numbers of half precision in float64, which is exact. A
-fold that was made before goes on where new exchanges begin; states from time to time let it go back to an earlier one.
+The tree is a fold over them (Algorithm 1): each leaf joins the node of the *frontier* (the nodes that end with the last leaf,
+one on each level) that it is most like, or begins a new root. So it follows from the exchanges and their vectors, and from
+nothing else. A node is compared by the sum of the vectors of the leaves below it, of numbers of half precision in float64, which
+is exact. Nodes and frontiers are values: the next tree goes on from a frontier of the one before, where its leaves are the same.
 
 With the placer "cosine" a leaf is placed by the vectors of what nodes say, as in the paper (its compatibility model i). Where
 it went is an artifact, known by the digest of the tree so far and of the leaf: `memforest.trees.segtree` has those made that are
@@ -21,20 +21,19 @@ its default comes from. How like a node a leaf must be to join it is measured pe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import ConfigError, InputError
 from memforest.search.filters import turn_places
-from memforest.search.forest import NOTHING, TURNS, Forest, Ints, marks_of, mixed
-from memforest.search.snapshot import Snapshot, ranges, rows_of
+from memforest.search.forest import TURNS, Forest, Ints, marks_of, mixed
+from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Settings, Whole
 from memforest.store.derived import NUMBER
 from memforest.trees.index import measured
@@ -51,6 +50,8 @@ RUN = 5
 cosines (Table 5)."""
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Floats = NDArray[np.float32]
 
 Share: TypeAlias = Annotated[float, Bound(gt=0, le=1)]
 
@@ -123,11 +124,6 @@ class SegTreeSettings(Settings):
                 f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no bound: both parts of a node that is "
                 "cut keep at least a quarter of its children"
             )
-
-    @property
-    def reads_texts(self) -> bool:
-        """Whether placing reads what nodes say."""
-        return self.placer != "centroid"
 
 
 def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
@@ -230,12 +226,6 @@ DECIMALS = 9
 """Of likenesses that are compared, as of scores everywhere: sums of one set of numbers in another order count as equal."""
 
 
-def cosine(one: Vector, other: Vector) -> float:
-    """Return the cosine of two vectors of any length, rounded; 0 if one of them is zero."""
-    length = float(np.sqrt((one * one).sum()) * np.sqrt((other * other).sum()))
-    return float(round((one * other).sum() / length, DECIMALS)) if length else 0.0
-
-
 def needed(tau: float, height: int, fall: float) -> float:
     """Return how like one of its choices a leaf must be: less with each level of the tree.
 
@@ -251,22 +241,7 @@ def needed(tau: float, height: int, fall: float) -> float:
     return float(tau * fall ** max(height - 1, 0))
 
 
-def backed(total: Vector, whole: Vector, count: int, backing: float) -> Vector:
-    """Return what a node is compared by: the sum of its leaves, and of so many more that are like the whole.
-
-    The mean of many leaves is nearer to anything than a single leaf is, so a root would win by its size. Drawing each mean
-    to that of everything takes that away, as it is done with means of few observations (James & Stein 1961).
-
-    Args:
-        total: sum of the leaves below the node.
-        whole: sum of all leaves.
-        count: number of all leaves.
-        backing: leaves like the whole; 0 is the paper's plain mean.
-    """
-    return total + whole * (backing / count) if backing and count else total
-
-
-def nearest(vector: Vector, candidates: Sequence[Vector], least: float) -> int | None:
+def nearest(vector: Vector, candidates: Sequence[NDArray[Any]], least: float) -> int | None:
     """Return the candidate that a vector is most like, of equally like ones the lowest; None if it is like none of them.
 
     Args:
@@ -276,28 +251,15 @@ def nearest(vector: Vector, candidates: Sequence[Vector], least: float) -> int |
     """
     if not len(candidates):
         return None
-    rows = np.stack(candidates)
-    lengths = np.sqrt((vector * vector).sum()) * np.sqrt((rows * rows).sum(axis=1))
-    likes = np.round((rows * vector).sum(axis=1) / np.where(lengths, lengths, np.inf), DECIMALS)
+    likes = cosines(np.asarray(candidates, dtype=np.float64), vector)
     best = int(likes.argmax())
     return None if likes[best] < least else best
 
 
-def weakest(children: Sequence[Vector | None]) -> int:
-    """Return the child from which on a full node is cut: where neighbours are least alike, of equal places the first.
-
-    Each part keeps a quarter of the children, so that what is cut once is not full again at once. Where vectors are
-    missing it is the middle.
-    """
-    n = len(children)
-    low = max(2, n // 4)
-    places = range(low, n - low + 1)
-    likes = {
-        at: cosine(one, other)
-        for at in places
-        if (one := children[at - 1]) is not None and (other := children[at]) is not None
-    }
-    return min(likes, key=lambda at: (likes[at], at)) if len(likes) == len(places) else n // 2
+def cosines(rows: Matrix, others: Matrix | Vector) -> Vector:
+    """Return the cosines of vectors of any length, row by row, rounded; 0 where one of them is zero."""
+    lengths = np.sqrt((rows * rows).sum(axis=-1)) * np.sqrt((others * others).sum(axis=-1))
+    return np.asarray(np.round((rows * others).sum(axis=-1) / np.where(lengths, lengths, np.inf), DECIMALS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,285 +309,163 @@ def _opener(snapshot: Snapshot, settings: SegTreeSettings) -> str | None:
     return settings.opener or snapshot.speakers[int(snapshot.turns.speaker[first])]
 
 
-def leaf_vectors(
-    snapshot: Snapshot, found: Exchanges, old: Kept | None
-) -> tuple[Ints, NDArray[np.float32] | None]:
-    """Return the unit means of exchanges' turns, rounded to half precision, shape (n, d), and what each follows from.
+def leaf_vectors(snapshot: Snapshot, found: Exchanges, first: int) -> Floats:
+    """Return the unit means of the turns of exchanges from a number on, rounded to half precision, shape (n, d).
 
-    Those of exchanges that are as they were are taken over from `old`. A turn whose vector is not made yet
-    counts for nothing; there are none where no turn has one.
+    A turn whose vector is not made yet counts for nothing.
     """
-    if not snapshot.dimension or not len(found.first):
-        return NOTHING, None
-    size, ids = found.end - found.first, snapshot.turns.ids.astype(np.uint64)
+    begins, ends = found.first[first:], found.end[first:]
+    if not len(begins):
+        return np.zeros((0, snapshot.dimension), dtype=np.float32)
+    size, rows = ends - begins, snapshot.turns.vectors[ranges(begins, ends)]
+    sums = np.add.reduceat(rows, np.cumsum(size) - size, axis=0, dtype=np.float64)
+    lengths = np.sqrt((sums * sums).sum(axis=1))
+    return (sums / np.where(lengths, lengths, 1.0)[:, None]).astype(NUMBER).astype(np.float32)
+
+
+def leaf_ids(snapshot: Snapshot, found: Exchanges, texts: Floats | None) -> Ints:
+    """Return what each exchange is known by: other turns, or other vectors of them or of their texts, are another leaf."""
+    turns = mixed(snapshot.turns.ids.astype(np.uint64), marks_of(snapshot.turns.vectors.rows))
     order = np.argsort(found.first, kind="stable")
-    keys = np.empty(len(order), dtype=np.int64)
-    keys[order] = np.add.reduceat(
-        mixed(ids, marks_of(snapshot.turns.vectors.rows)), found.first[order]
-    ).astype(np.int64)
-    made = np.zeros((len(keys), snapshot.dimension), dtype=np.float32)
-    lacking = np.ones(len(keys), dtype=np.bool_)
-    if old is not None and old.vectors is not None and old.vectors.shape[1] == snapshot.dimension:
-        had = rows_of(old.vector_keys, keys)
-        lacking = had < 0
-        made[~lacking] = old.vectors[had[~lacking]]
-    if lacking.any():
-        rows = snapshot.turns.vectors[ranges(found.first[lacking], found.end[lacking])]
-        sums = np.add.reduceat(rows, np.cumsum(size[lacking]) - size[lacking], axis=0, dtype=np.float64)
-        lengths = np.sqrt((sums * sums).sum(axis=1))
-        made[lacking] = (sums / np.where(lengths, lengths, 1.0)[:, None]).astype(NUMBER)
-    return (keys, made) if made.any() else (NOTHING, None)
+    ids = np.empty(len(order), dtype=np.uint64)
+    if len(order):
+        ids[order] = np.add.reduceat(turns, found.first[order])
+    return (ids if texts is None else mixed(ids, marks_of(texts))).astype(np.int64)
 
 
-@dataclass(slots=True, eq=False)
-class SegmentNode:
-    """An inner node while the tree is folded. A child is a node, or the number of a leaf."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A node of the tree as it grows. It is a value: where a leaf comes to it, another node takes its place."""
 
     level: int
-    kids: list[SegmentNode | int]
+    first: int
+    """Number of its first leaf; of a leaf its own."""
     count: int
-    total: Vector | None = None
-    """The sum of the vectors below, while the node is of the frontier."""
-    unit: NDArray[np.float32] | None = None
-    """Its direction afterwards, by which neighbours are compared."""
-    cut: int = 0
-    """How many leaves there were when the node was cut off, or made as a root above the parts of a cut one; else 0."""
+    """Leaves at or below it."""
+    total: NDArray[Any]
+    """The sum of their vectors, shape (d,)."""
+    kids: tuple[Node, ...] = ()
 
-    def copy(self) -> SegmentNode:
-        """Return a node that may be changed apart from this one."""
-        return SegmentNode(self.level, list(self.kids), self.count, self.total, self.unit, self.cut)
+    def grown(self, kids: tuple[Node, ...], vector: NDArray[Any]) -> Node:
+        """Return the node with one leaf more, which is below the last of the children."""
+        return Node(self.level, self.first, self.count + 1, self.total + vector, kids)
 
 
-Kid = SegmentNode | int
-Choose = Callable[["Fold", int], "int | Literal[False] | None"]
-"""Returns the level that a leaf joins, None for a new root, False if that is not known yet."""
-
-STATE_EVERY = 256
-"""Leaves between two states that a fold can go back to."""
+def node_above(level: int, kids: tuple[Node, ...]) -> Node:
+    """Return the node of a level that has these children."""
+    total = np.asarray(np.sum([kid.total for kid in kids], axis=0, dtype=np.float64))
+    return Node(level, kids[0].first, sum(kid.count for kid in kids), total, kids)
 
 
-@dataclass(slots=True, eq=False)
+def parted(node: Node, most: int) -> tuple[Node, ...]:
+    """Return a node, or its two parts where it has more children than `most`: it is cut where neighbours are least alike.
+
+    Each part keeps a quarter of the children, so that what is cut once is not full again at once. Of equal places it is the
+    first, and the middle in a memory without vectors.
+    """
+    count = len(node.kids)
+    if not 0 < most < count:
+        return (node,)
+    at = count // 2
+    if len(node.total):
+        low = max(2, count // 4)
+        rows = np.array([kid.total for kid in node.kids[low - 1 : count - low + 1]], dtype=np.float64)
+        at = low + int(cosines(rows[:-1], rows[1:]).argmin())
+    return node_above(node.level, node.kids[:at]), node_above(node.level, node.kids[at:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """The segment tree of the exchanges so far. It goes on in place, so one forest at a time may have it (`take`)."""
+    """The segment tree of the leaves so far: its frontier."""
 
-    settings: SegTreeSettings
-    vectors: NDArray[np.float32] | None = None
-    ids: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """What each leaf is known by."""
-    count: int = 0
-    ends: list[Kid] = field(default_factory=list)
-    """The frontier: the last leaf first, the root last."""
-    states: list[tuple[int, list[Kid]]] = field(default_factory=list)
-    _free: threading.Lock = field(default_factory=threading.Lock)
+    ends: tuple[Node, ...] = ()
+    """The nodes that end with the last leaf: that leaf first, the root last."""
+    top: int = 0
+    """The highest level that a leaf may join: above it there are nodes for the parts of one that was cut alone."""
 
-    def take(self) -> bool:
-        """Return whether the caller may go on with it; nobody else may from then on."""
-        return self._free.acquire(blocking=False)
+    @property
+    def count(self) -> int:
+        """The number of leaves."""
+        return self.ends[-1].count if self.ends else 0
 
     @property
     def height(self) -> int:
         """The level of the root."""
-        return level_of(self.ends[-1]) if self.ends else 0
+        return self.ends[-1].level if self.ends else 0
 
-    def go_back(self, count: int) -> None:
-        """Return to a state of at most so many leaves."""
-        while self.states and self.states[-1][0] > count:
-            self.states.pop()
-        if self.count <= count:
-            return
-        at, ends = self.states.pop() if self.states else (0, [])
-        self.count, self.ends = at, _copied(ends)
-        self.states.append((at, ends))
-
-    def grow(self, ids: Ints, vectors: NDArray[np.float32] | None, choose: Choose) -> None:
-        """Go on to all exchanges, or to the first whose place is not known.
-
-        Args:
-            ids: what each exchange is known by; where they differ from the ones before, it goes back.
-            vectors: of the exchanges, shape (n, d).
-            choose: decides where a leaf goes.
-        """
-        same = min(len(ids), len(self.ids), self.count)
-        differ = np.flatnonzero(ids[:same] != self.ids[:same])
-        self.go_back(int(differ[0]) if len(differ) else same)
-        self.ids, self.vectors = ids, vectors
-        for leaf in range(self.count, len(ids)):
-            if leaf % STATE_EVERY == 0 and (not self.states or self.states[-1][0] < leaf):
-                self.states.append((leaf, _copied(self.ends)))
-            level = choose(self, leaf)
-            if level is False:
-                return
-            self.insert(leaf, level)
-
-    def choices(self) -> list[tuple[Kid, int]]:
-        """Return the nodes of the frontier that a new leaf may be compared with, lowest first, each with the level it means."""
+    def choices(self) -> list[tuple[Node, int]]:
+        """Return the nodes that a new leaf may be compared with, lowest first, each with the level it means."""
         found = []
         for node, above in zip(self.ends, [*self.ends, None][1:], strict=True):
-            level = level_of(node)
-            low, high = max(level, 1), level if above is None else level_of(above) - 1
+            low, high = max(node.level, 1), node.level if above is None else above.level - 1
             if high >= low:  # else it is the last leaf, with its parent right above
                 found.append((node, low))
         return found
 
-    def vector(self, leaf: int) -> Vector | None:
-        """Return the vector of a leaf."""
-        return None if self.vectors is None else self.vectors[leaf].astype(np.float64)
+    def insert(self, vector: NDArray[Any], level: int | None, settings: SegTreeSettings) -> Fold:
+        """Return the tree with one leaf more (Algorithm 1).
 
-    def total(self, node: Kid) -> Vector | None:
-        """Return the sum of the vectors at or below a node of the frontier."""
-        return self.vector(node) if isinstance(node, int) else node.total
-
-    def at_most(self, level: int | None) -> int | None:
-        """Bound the level picked for a leaf: at `height_max`, None becomes that level.
-
-        Above the parts of a node that was cut there are nodes for the parts alone; no leaf begins there.
+        Args:
+            vector: of the leaf, shape (d,).
+            level: of the frontier's node that it joins; None for a new root.
+            settings: `height_max` and `fan_out_max` count.
         """
-        highest = self.settings.height_max
-        if level is None and 0 < highest <= self.height:
-            level = highest
-        if level is None or not self.ends:
-            return level
-        whole = first = self.ends[-1]
-        for end in self.ends[-2::-1]:
-            if not (level_of(end) and isinstance(first, SegmentNode) and first.cut):
-                break
-            whole, first = end, first.kids[0]
-        return min(level, level_of(whole))
-
-    def insert(self, leaf: int, level: int | None) -> None:
-        """Add the next leaf below the frontier's node of a level, or below a new root."""
-        ends, vector = self.ends, self.vector(leaf)
-        if self.count < 2:
-            level = None
-        place = (
-            len(ends) if level is None else next(i for i, one in enumerate(ends) if level_of(one) >= level)
-        )
-        self.count += 1
-        if not ends:
-            self.ends = [leaf]
-            return
-        goal = self.height + 1 if level is None else level
-        above = [one for one in ends[place:] if isinstance(one, SegmentNode)]
-        for node in above:
-            node.count += 1
-            node.total = None if node.total is None or vector is None else node.total + vector
-        if above and above[0].level == goal:
-            above[0].kids.append(leaf)
-        else:
-            below = ends[place - 1]
-            total = self.total(below)
-            made = SegmentNode(
-                goal,
-                [below, leaf],
-                (1 if isinstance(below, int) else below.count) + 1,
-                None if total is None or vector is None else total + vector,
-            )
-            if above:
-                above[0].kids[-1] = made
-            above = [made, *above]
-        for end in ends[:place]:
-            if isinstance(end, SegmentNode):
-                _close(end)
-        self.ends = [leaf, *above]
-        most = self.settings.fan_out_max
-        for node in above:
-            if 0 < most < len(node.kids):
-                self._cut(node)
-
-    def _cut(self, node: SegmentNode) -> None:
-        """Cut a node of the frontier that has too many children: the last of them become a node of the same level behind it."""
-        at = weakest([self._direction(kid) for kid in node.kids])
-        total, rest = node.total, node.kids[at:]
-        right = None if total is None else np.sum([self._sum(kid) for kid in rest], axis=0)
-        part = SegmentNode(node.level, rest, sum(map(count_of, rest)), right, cut=self.count)
-        node.kids, node.count = node.kids[:at], node.count - part.count
-        node.total = None if total is None or right is None else total - right
-        _close(node)
-        place = next(i for i, one in enumerate(self.ends) if one is node)
-        above = self.ends[place + 1 :]
-        if above:
-            assert isinstance(above[0], SegmentNode), "what is above a node is one"
-            above[0].kids.append(part)
-            self.ends = [*self.ends[:place], part, *above]
-        else:
-            root = SegmentNode(node.level + 1, [node, part], node.count + part.count, total, cut=part.cut)
-            self.ends = [*self.ends[:place], part, root]
-
-    def _direction(self, kid: Kid) -> Vector | None:
-        if isinstance(kid, int):
-            return self.vector(kid)
-        return kid.total if kid.unit is None else kid.unit.astype(np.float64)
-
-    def _sum(self, kid: Kid) -> Vector:
-        """Return the exact sum of all leaves at or below a node."""
-        assert self.vectors is not None, "sums are of vectors"
-        leaves = list(leaves_below(kid))
-        found: Vector = self.vectors[leaves].astype(np.float64).sum(axis=0)
-        return found
+        leaf = Node(0, self.count, 1, vector)
+        if not self.ends:
+            return Fold((leaf,))
+        if level is None and 0 < settings.height_max <= self.height:
+            level = settings.height_max
+        goal = self.height + 1 if level is None else min(level, self.top)
+        place = sum(node.level < goal for node in self.ends)
+        below, rest = self.ends[place - 1], self.ends[place:]
+        if rest and rest[0].level == goal:
+            joined, rest = rest[0].grown((*rest[0].kids, leaf), vector), rest[1:]
+        else:  # on the way to what the last leaf is below
+            joined = node_above(goal, (below, leaf))
+        ends, parts = [leaf], parted(joined, settings.fan_out_max)
+        for node in rest:
+            ends.append(parts[-1])
+            parts = parted(node.grown((*node.kids[:-1], *parts), vector), settings.fan_out_max)
+        ends.append(parts[-1])
+        if len(parts) > 1:
+            ends.append(node_above(parts[0].level + 1, parts))
+        return Fold(tuple(ends), max(self.top, goal))
 
 
-def _close(node: SegmentNode) -> None:
-    """Keep the direction of a node that has left the frontier."""
-    if node.total is not None:
-        length = float(np.sqrt((node.total * node.total).sum()))
-        node.unit = (node.total / length if length else node.total).astype(NUMBER).astype(np.float32)
-        node.total = None
-
-
-def _copied(ends: Sequence[Kid]) -> list[Kid]:
-    """Return a frontier of its own; what is below it does not change any more."""
-    made: list[Kid] = []
-    for one in ends:
-        new = one if isinstance(one, int) else one.copy()
-        if made and isinstance(new, SegmentNode):
-            new.kids[-1] = made[-1]
-        made.append(new)
-    return made
-
-
-def level_of(node: Kid) -> int:
-    """Return the level of a node, 0 of a leaf."""
-    return 0 if isinstance(node, int) else node.level
-
-
-def count_of(node: Kid) -> int:
-    """Return how many leaves are at or below a node."""
-    return 1 if isinstance(node, int) else node.count
-
-
-def leaves_below(node: Kid) -> Iterator[int]:
-    """Yield the leaves at or below a node, in order."""
-    stack = [node]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, int):
-            yield one
-        else:
-            stack += reversed(one.kids)
+Choose = Callable[[Fold, Vector], "int | Literal[False] | None"]
+"""Returns the level that a leaf joins, given its vector: None for a new root, False if that is not known yet."""
 
 
 def by_likeness(settings: SegTreeSettings, tau: float) -> Choose:
-    """Return what places a leaf by the mean of the leaves below each node."""
+    """Return what places a leaf by the mean of the leaves below each node, and of so many more that are like the whole.
 
-    def choose(fold: Fold, leaf: int) -> int | None:
-        vector, open_ = fold.vector(leaf), fold.choices()
-        totals = [total for node, _ in open_ if (total := fold.total(node)) is not None]
-        whole = fold.total(fold.ends[-1]) if fold.height else None
-        best = None
-        if vector is not None and open_ and len(totals) == len(open_) and whole is not None:
-            means = [backed(one, whole, fold.count, settings.backing) for one in totals]
-            best = nearest(vector, means, needed(tau, fold.height, settings.fall))
-        return fold.at_most(None if best is None else open_[best][1])
+    The mean of many leaves is nearer to anything than a single leaf is, so a root would win by its size. Drawing each mean
+    to that of everything takes that away, as it is done with means of few observations (James & Stein 1961). With `backing`
+    0 they are plain means.
+    """
+
+    def choose(fold: Fold, vector: Vector) -> int | None:
+        open_ = fold.choices()
+        if not open_:
+            return None
+        more = fold.ends[-1].total * (settings.backing / fold.count)
+        means = [node.total + more for node, _ in open_]
+        best = nearest(vector, means, needed(tau, fold.height, settings.fall))
+        return None if best is None else open_[best][1]
 
     return choose
 
 
-def by_count(fold: Fold, leaf: int) -> int | None:
+def by_count(fold: Fold, vector: Vector) -> int | None:
     """Place a leaf in a memory without vectors: fixed runs of `RUN` children, level by level."""
     level, left = 1, fold.count
     while left and left % RUN == 0:
         level, left = level + 1, left // RUN
-    return level if level <= fold.height else fold.at_most(None)
+    return level if level <= fold.height else None
+
+
+STATE_EVERY = 256
+"""Leaves between two frontiers that are kept, so that a later tree can go on from there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -633,13 +473,20 @@ class Kept:
     """What a forest hands on to the next one."""
 
     exchanges: Exchanges
+    ids: Ints
+    """What each exchange is known by."""
     fold: Fold
+    """Of those that have a place."""
+    states: tuple[Fold, ...]
+    """From time to time on the way there, the empty one first."""
     placer: str
     """What has placed the leaves."""
-    tau: float | None
-    vector_keys: Ints = field(default_factory=lambda: NOTHING)
-    """What the vector of each leaf follows from, if that is the mean of its turns'."""
-    vectors: NDArray[np.float32] | None = None
+    tau: float
+
+    @property
+    def waiting(self) -> int:
+        """How many exchanges have no place in the tree yet."""
+        return len(self.ids) - self.fold.count
 
 
 def folded(
@@ -648,9 +495,9 @@ def folded(
     old: Forest | None,
     tau: float,
     choose: Choose | None = None,
-    texts: NDArray[np.float32] | None = None,
+    texts: Floats | None = None,
 ) -> Kept:
-    """Return the fold of a snapshot's exchanges; one that was made before goes on.
+    """Return the tree of a snapshot's exchanges; one that was grown before goes on.
 
     Args:
         snapshot: the turns.
@@ -660,20 +507,31 @@ def folded(
         choose: what places leaves; None for the placer "centroid".
         texts: vectors of the exchanges' texts, if leaves are compared by those; without them leaves are placed by number.
     """
-    had = old.kept if old is not None and isinstance(old.kept, Kept) else None
+    had: Kept | None = None if old is None else old.kept
     found = exchanges_of(snapshot, settings, None if had is None else had.exchanges)
-    keys, vectors = leaf_vectors(snapshot, found, had) if settings.leaf_vector == "mean" else (NOTHING, texts)
-    placer = settings.placer if vectors is not None else "runs"
-    goes_on = had is not None and (had.placer, had.tau) == (placer, tau) and had.fold.take()
-    fold = had.fold if had is not None and goes_on else Fold(settings)
-    if goes_on:
-        fold = Fold(settings, fold.vectors, fold.ids, fold.count, fold.ends, fold.states)
-    ids = mixed(snapshot.turns.ids[found.first].astype(np.uint64), found.end - found.first)
-    if vectors is not None:  # another vector is another leaf
-        ids = mixed(ids, marks_of(vectors))
-    chosen = by_count if vectors is None else choose or by_likeness(settings, tau)
-    fold.grow(ids.astype(np.int64), vectors, chosen)
-    return Kept(found, fold, placer, tau, keys, vectors if len(keys) else None)
+    ids, of_turns = leaf_ids(snapshot, found, texts), settings.leaf_vector == "mean"
+    compared = bool(snapshot.turns.vectors.rows.any()) if of_turns else texts is not None
+    placer, fold, states = settings.placer if compared else "runs", Fold(), [Fold()]
+    if had is not None and (had.placer, had.tau) == (placer, tau):
+        differ = np.flatnonzero(ids[: len(had.ids)] != had.ids[: len(ids)])
+        same = int(differ[0]) if len(differ) else min(len(ids), len(had.ids))
+        states = [one for one in had.states if one.count <= same]
+        fold = had.fold if had.fold.count <= same else states[-1]
+    if not compared:
+        choose, vectors = by_count, np.zeros((len(ids) - fold.count, 0), dtype=np.float32)
+    elif texts is not None:
+        vectors = texts[fold.count :]
+    else:
+        vectors = leaf_vectors(snapshot, found, fold.count)
+    choose = choose or by_likeness(settings, tau)
+    for vector in vectors:
+        level = choose(fold, vector.astype(np.float64))
+        if level is False:
+            break
+        fold = fold.insert(vector, level, settings)
+        if fold.count % STATE_EVERY == 0:
+            states.append(fold)
+    return Kept(found, ids, fold, tuple(states), placer, tau)
 
 
 def forest_of_fold(snapshot: Snapshot, kept: Kept, *, leaves_told: bool) -> Forest:
@@ -682,18 +540,18 @@ def forest_of_fold(snapshot: Snapshot, kept: Kept, *, leaves_told: bool) -> Fore
     growth = Growth(OWNER, snapshot, [KIND] if fold.count else [], [0] if fold.count else [])
     of = slice(0, fold.count)
     leaves = growth.runs(np.zeros(fold.count, dtype=np.int64), TURNS, found.first[of], found.end[of])
-    by_level: dict[int, list[SegmentNode]] = {}
-    stack = [one for one in fold.ends[-1:] if isinstance(one, SegmentNode)]
+    by_level: dict[int, list[Node]] = {}
+    stack = [one for one in fold.ends[-1:] if one.kids]
     while stack:
         node = stack.pop()
         by_level.setdefault(node.level, []).append(node)
-        stack += [kid for kid in reversed(node.kids) if isinstance(kid, SegmentNode)]
-    rows: dict[int, int] = {}
+        stack += [kid for kid in reversed(node.kids) if kid.kids]
+    rows: dict[Node, int] = {}
     for level in sorted(by_level):
         nodes = by_level[level]
-        below = [kid if isinstance(kid, int) else rows[id(kid)] for node in nodes for kid in node.kids]
+        below = [rows[kid] if kid.kids else kid.first for node in nodes for kid in node.kids]
         group = np.repeat(np.arange(len(nodes)), [len(node.kids) for node in nodes])
         made = growth.above(np.array(below, dtype=np.int64), group, level)
-        rows |= dict(zip(map(id, nodes), made.tolist(), strict=True))
+        rows |= dict(zip(nodes, made.tolist(), strict=True))
     told = np.arange(growth.size) if leaves_told else np.arange(len(leaves), growth.size)
     return growth.forest(told=told, kept=kept)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.forest import FACT, INNER, NONE, Digests, Forest, Ints, mixed
+from memforest.search.forest import FACT, INNER, NONE, NOTHING, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, as_array, once_per_snapshot, ranges, rows_of
 from memforest.store import evidence
 from memforest.store.connections import Tx
@@ -80,47 +80,41 @@ def said_of(tx: Tx, snapshot: Snapshot) -> Said:
 
 
 def _read(tx: Tx, snapshot: Snapshot, older: Said | None) -> Said:
-    turns, facts = snapshot.turns, snapshot.facts
-    of_turn, of_fact = (
-        np.zeros((len(turns.ids), 2), dtype=np.uint64),
-        np.zeros((len(facts.ids), 2), dtype=np.uint64),
-    )
-    new_turns, new_facts = np.ones(len(turns.ids), dtype=np.bool_), np.ones(len(facts.ids), dtype=np.bool_)
-    changed = None if older is None else changes_since(tx, older.position)
-    if older is not None and changed is not None:
-        for ids, had_ids, had, into, new, noted in (
-            (turns.ids, older.turn_ids, older.turns, of_turn, new_turns, changed.turn),
-            (facts.ids, older.fact_ids, older.facts, of_fact, new_facts, changed.fact),
-        ):
-            at = rows_of(had_ids, ids)
-            kept = (at >= 0) & ~np.isin(ids, as_array(noted))
-            into[kept], new[kept] = had[at[kept]], False
-        was = rows_of(older.turn_ids, turns.ids)
-        new_turns |= turns.muted | ((was >= 0) & older.muted[was] if len(older.muted) else False)
-    lines = turn_lines(tx, turns.ids[new_turns].tolist())
-    of_turn[new_turns] = hashes("\n".join(lines.get(one, ())) for one in turns.ids[new_turns].tolist())
-    texts = evidence.fact_texts(tx, facts.ids[new_facts].tolist())
-    of_fact[new_facts] = hashes(texts.get(one, "") for one in facts.ids[new_facts].tolist())
+    turns, facts, changed = snapshot.turns, snapshot.facts, None
+    if older is not None:
+        changed = changes_since(tx, older.position)
+    if older is None or changed is None:
+        none = np.zeros((0, 2), dtype=np.uint64)
+        older = Said(0, NOTHING, none, np.zeros(0, dtype=np.bool_), NOTHING, none)
+    anew = np.r_[
+        as_array(changed.turn if changed else ()), turns.ids[turns.muted], older.turn_ids[older.muted]
+    ]
+    of_turn, had = _taken(older.turn_ids, older.turns, turns.ids, anew)
+    lines = turn_lines(tx, turns.ids[~had].tolist())
+    of_turn[~had] = hashes("\n".join(lines.get(one, ())) for one in turns.ids[~had].tolist())
+    of_fact, had = _taken(older.fact_ids, older.facts, facts.ids, as_array(changed.fact if changed else ()))
+    texts = evidence.fact_texts(tx, facts.ids[~had].tolist())
+    of_fact[~had] = hashes(texts.get(one, "") for one in facts.ids[~had].tolist())
     return Said(snapshot.position, turns.ids, of_turn, turns.muted, facts.ids, of_fact)
 
 
 def _earlier(snapshot: Snapshot, whole: Said) -> Said:
     """Return the digests of an earlier moment: of what was told otherwise then, nothing was made."""
     turns, facts = snapshot.turns.ids, snapshot.facts.ids
-    at, of = rows_of(whole.turn_ids, turns), rows_of(whole.fact_ids, facts)
-    of_turn = (
-        np.where((at >= 0)[:, None], whole.turns[at], np.uint64(0))
-        if len(whole.turns)
-        else np.zeros((len(at), 2), np.uint64)
-    )
-    of_fact = (
-        np.where((of >= 0)[:, None], whole.facts[of], np.uint64(0))
-        if len(whole.facts)
-        else np.zeros((len(of), 2), np.uint64)
-    )
+    of_turn, _ = _taken(whole.turn_ids, whole.turns, turns, NOTHING)
+    of_fact, _ = _taken(whole.fact_ids, whole.facts, facts, NOTHING)
     of_turn[np.isin(turns, as_array(snapshot.retold))] = np.uint64(1)
     of_fact[np.isin(facts, as_array(snapshot.restated))] = np.uint64(1)
     return Said(snapshot.position, turns, of_turn, snapshot.turns.muted, facts, of_fact)
+
+
+def _taken(had_ids: Ints, had: Digests, ids: Ints, anew: Ints) -> tuple[Digests, NDArray[np.bool_]]:
+    """Return the digests that are known by id, zeros for others and for those of `anew`, and which are known."""
+    at = rows_of(had_ids, ids)
+    known = (at >= 0) & ~np.isin(ids, anew)
+    out = np.zeros((len(ids), 2), dtype=np.uint64)
+    out[known] = had[at[known]]
+    return out, known
 
 
 Finish = Callable[[Ints, Digests, Digests], Digests]
