@@ -12,9 +12,8 @@ pytest.importorskip("fastapi")
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.table import each
-
 from pydantic import ValidationError
+from tests.table import each
 
 from memforest.errors import InputError
 from memforest.server.rest.compat import VectorSearch
@@ -43,7 +42,7 @@ RECORD: dict[str, Any] = {
 
 def read_openai(given: Any) -> Filter:
     """Return the filter in the body of a search."""
-    filters = VectorSearch(query="x", filters=given).filters
+    filters = VectorSearch.model_validate({"query": "x", "filters": given}).filters
     return Filter() if filters is None else filters.read()
 
 
@@ -282,7 +281,9 @@ def conditions() -> st.SearchStrategy[dict[str, Any]]:
         st.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte", "contains", "icontains"]),
         WORDS,
     )
-    several = st.builds(lambda name, values: {name: {"in": values}}, NAMES, st.lists(WORDS, min_size=1, max_size=3))
+    several = st.builds(
+        lambda name, values: {name: {"in": values}}, NAMES, st.lists(WORDS, min_size=1, max_size=3)
+    )
     some = st.builds(lambda name: {name: "*"}, NAMES)
     numbers = st.builds(
         lambda op, value: {"metadata": {"n": {op: value}}},

@@ -45,7 +45,7 @@ OPENAI = "/compat/openai/v1"
 _EXTRACTED = "What is extracted is set by the server's configuration."
 _LEFT_OUT = "Leave out of the messages what is not to be kept, or delete it."
 _GRAPH = "GET /v1/users/{user_id}/graph, or entities and relations there."
-_WEBHOOK = ("A webhook", "Follow the events of a job: /v1/jobs/{job_id}/events.")
+_OLDER = ("An older version of the API", "Use mem0ai 2.2, which calls v3/memories.")
 REFUSED = {
     "enable_graph": _GRAPH,
     "output_graph": _GRAPH,
@@ -79,16 +79,12 @@ WITHOUT_EFFECT = frozenset(
 INSTEAD = {
     "/v1/exports": ("A memory export", "Use `memforest export`, or GET /v1/users/{user_id}/export."),
     "/v1/summary": ("A summary of an export", "Ask a question over /v1, or look at the trees of the memory."),
-    "/api/v1/webhooks": _WEBHOOK,
-    "/v1/webhooks": _WEBHOOK,
+    "/api/v1/webhooks": ("A webhook", "Follow the events of a job: /v1/jobs/{job_id}/events."),
     "/v1/feedback": ("Feedback", "Correct the memory (update), or delete it."),
-    "/v1/events": ("A list of events", "Ask for one event by its id, or follow a job: /v1/jobs/{job_id}."),
     "/v2/profiles": ("A profile by a schema", "GET /v1/users/{user_id}/profile has it in quoted lines."),
     "/api/v1/orgs": ("A project", "The server has settings; tenants are made with `memforest keys`."),
-    "/v1/graph": ("The graph of mem0", _GRAPH),
-    "/v2/graph": ("The graph of mem0", _GRAPH),
-    "/v1/memories/search": ("The old search", "Use search of mem0ai 2.2 (v3/memories/search)."),
-    "/v2/memories": ("An older version of the API", "Use mem0ai 2.2, which calls v3/memories."),
+    "/v1/memories/search": _OLDER,
+    "/v2/memories": _OLDER,
 }
 """Beginnings of paths, what they mean, and what to use instead."""
 
@@ -158,50 +154,37 @@ class Add(Ids):
         return [{**one, **kept} for one in ([given] if isinstance(given, dict) else given)]
 
 
-class Asked(Ids):
-    """Ids beside a filter: all of them are conditions."""
-
-    filters: Mapping[str, Any] | None = None
-
-    def wanted(self) -> records.Filter:
-        """Return all conditions as one filter; the empty one without any."""
-        return records.read_mem0(
-            {"AND": found} if (found := [part for part in self._parts() if part]) else None
-        )
-
-    def _parts(self) -> list[Any]:
-        return [self.filters, self.ids()]
-
-
-class List(Asked):
+class List(Ids):
     """The body of ``v3/memories/``."""
 
+    filters: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     categories: Many[str] | None = None
     fields: Many[str] | None = None
     start_date: str | None = None
     end_date: str | None = None
-    latest_only: bool | None = None
+    latest_only: bool = False
 
     def wanted(self) -> records.Filter:
-        """Return all conditions as one filter."""
-        latest = records.Filter("eq", (), ("superseded",), False)
-        return records.Filter("all", (Asked.wanted(self), *((latest,) if self.latest_only else ())))
-
-    def _parts(self) -> list[Any]:
-        created = {"gte": self.start_date, **({} if self.end_date is None else _until(self.end_date))}
-        return [
-            *Asked._parts(self),
+        """Return all conditions as one filter; ids beside the filter are conditions too."""
+        created: dict[str, str | None] = {"gte": self.start_date, **_until(self.end_date)}
+        dated = {op: time for op, time in created.items() if time is not None}
+        parts: list[Any] = [
+            self.filters,
+            self.ids(),
             self.metadata and {"metadata": self.metadata},
             self.categories and {"categories": {"in": self.categories}},
-            *({"created_at": {op: time}} for op, time in created.items() if time is not None),
+            dated and {"created_at": dated},
         ]
+        given = records.read_mem0({"AND": found} if (found := [part for part in parts if part]) else None)
+        latest = records.Filter("eq", (), ("superseded",), False)
+        return records.Filter("all", (given, latest)) if self.latest_only else given
 
 
-def _until(end: str) -> dict[str, str]:
+def _until(end: str | None) -> dict[str, str | None]:
     """Return the condition of an end date, which includes that day, or of an end time."""
     try:
-        return {"lt": (date.fromisoformat(end) + timedelta(days=1)).isoformat()}
+        return {"lt": (date.fromisoformat(end or "") + timedelta(days=1)).isoformat()}
     except (ValueError, OverflowError):  # a time, the last day that there is, or neither
         return {"lte": end}
 
@@ -228,7 +211,7 @@ def _literal(text: str) -> Any:
     raise ValueError("give a JSON object")
 
 
-class DeleteAll(Asked):
+class DeleteAll(List):
     """The query of a deletion."""
 
     filters: Annotated[Mapping[str, Any] | None, BeforeValidator(_literal)] = None
@@ -295,11 +278,9 @@ async def add(
     found: list[records.Memory | None] = []
     if result.added:
         # Of a very long session, those among its last thousand.
-        page = await handle.list(session_id=result.session_id, limit=MAX_PAGE)
-        if page.total > MAX_PAGE:
-            page = await handle.list(
-                session_id=result.session_id, limit=MAX_PAGE, offset=page.total - MAX_PAGE
-            )
+        whole = await handle.list(session_id=result.session_id, limit=1)
+        last = max(0, whole.total - MAX_PAGE)
+        page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=last)
         memories = records.Memories(forest, user)
         found = [
             await memories.of_fact(one) for one in page if {one.statement, *one.wordings} & {*result.added}
@@ -320,7 +301,7 @@ async def _added_at_its_time(handle: AsyncUserMemory, body: Add, key: str | None
     """
     run = body.owner().get("run_id")
     session_id = run if run is None or body.infer else f"{run}-verbatim"
-    options = {"timestamp": body.timestamp, "infer": body.infer, "idempotency_key": key}
+    options: dict[str, Any] = {"timestamp": body.timestamp, "infer": body.infer, "idempotency_key": key}
     try:
         return await handle.add(body.turns(), session_id=session_id, **options)
     except (TimestampError, IdempotencyError):
@@ -344,16 +325,15 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
 
 
 async def _searched(
-    memories: list[records.Memories], queries: list[str], most: int, *given: Any, **options: Any
+    memories: list[records.Memories], queries: list[str], wanted: records.Filter, most: int, **options: Any
 ) -> list[records.Memory]:
     """Return what any of the queries finds in any of the memories, each once, best first."""
     found: dict[str, records.Memory] = {}
     for one in memories:
         for query in queries:
-            for record in await one.search(query, *given, most=most, **options):
-                known = found.setdefault(record.fields["id"], record)
-                if record.score > known.score:
-                    found[record.fields["id"]] = record
+            for record in await one.search(query, wanted, most, **options):
+                known = found.get(record.fields["id"], record)
+                found[record.fields["id"]] = max(known, record, key=lambda one: one.score)
     return sorted(found.values(), key=lambda record: -record.score)[:most]
 
 
@@ -364,8 +344,8 @@ async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     found = await _searched(
         records.meant(forest, who, wanted),
         [body.query],
-        body.top_k,
         wanted,
+        body.top_k,
         least=body.threshold,
         reference_date=body.reference_date,
     )
@@ -448,22 +428,19 @@ async def batch_update(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     """Correct several memories, one after the other; all have to exist."""
     if any(one.text is None and one.timestamp is None for one in body.memories):
         raise InputError("each memory of the batch needs a text or a timestamp")
-    for one in body.memories:
-        await _found(one.memory_id, forest, who)
-    for one in body.memories:
-        await _update(await _found(one.memory_id, forest, who), one, forest)
+    found = [await _found(one.memory_id, forest, who) for one in body.memories]
+    for record, one in zip(found, body.memories, strict=True):
+        await _update(record, one, forest)
     return {"message": f"Successfully updated {len(body.memories)} memories"}
 
 
 @mem0.delete("/v1/batch/", **_needs("delete"))
 async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     """Delete several memories, one after the other; all have to exist."""
-    for one in body.memories:
-        await _found(one.memory_id, forest, who)
-    for one in body.memories:
+    for record in [await _found(one.memory_id, forest, who) for one in body.memories]:
         # Deleting one deletes its words, and with them what else was made of those.
         with suppress(NotFoundError):
-            await _delete(await _found(one.memory_id, forest, who), forest)
+            await _delete(record, forest)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
@@ -476,7 +453,7 @@ async def delete_all(query: Annotated[DeleteAll, Query()], forest: Forest, who: 
         raise InputError(
             "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
         )
-    if named & {"categories", "id", "memory", "updated_at"}:
+    if named & {"categories", "id", "memory", "updated_at", "superseded"}:
         raise unmapped(
             "Deleting by categories, keywords, memory_ids or updated_at",
             "Find the memories with get_all and delete them by id.",
@@ -660,13 +637,17 @@ class Ranking(StrictBody):
     score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
 class VectorSearch(StrictBody):
     """The body of a search."""
 
-    query: Text | Annotated[list[Text], Field(min_length=1, max_length=16)]
+    query: Annotated[list[Text], Field(min_length=1, max_length=16), BeforeValidator(_listed)]
     filters: Annotated[Comparison | Compound | None, BeforeValidator(records.bounded)] = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    ranking_options: Ranking | None = None
+    ranking_options: Ranking = Ranking()
     rewrite_query: bool = False
 
 
@@ -679,14 +660,14 @@ async def search_store(user: str, body: VectorSearch, forest: Forest, who: Who) 
     """
     found = await _searched(
         [records.Memories(forest, who.user_id(user))],
-        [body.query] if isinstance(body.query, str) else body.query,
-        body.max_num_results,
+        body.query,
         records.Filter() if body.filters is None else body.filters.read(),
-        least=0.0 if body.ranking_options is None else body.ranking_options.score_threshold,
+        body.max_num_results,
+        least=body.ranking_options.score_threshold,
     )
     return {
         "object": "vector_store.search_results.page",
-        "search_query": [body.query] if isinstance(body.query, str) else body.query,
+        "search_query": body.query,
         "data": [_result(record) for record in found],
         "has_more": False,
         "next_page": None,
