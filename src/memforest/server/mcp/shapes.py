@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, tzinfo
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
@@ -245,13 +245,16 @@ def shaped(shape: Any, result: Any, **more: Any) -> Any:
     Texts but for ids are on one line, times are ISO 8601, and an empty text is left out where the shape allows that.
     """
     for name, field in shape.model_fields.items():
-        if name not in more:
-            value = _plain(name, getattr(result, name))
+        if name == "note":
+            more[name] = NOTE
+        elif name not in more:
+            value = _plain(name, getattr(result, name), *get_args(field.annotation))
             more[name] = value if field.is_required() else value or None
     return shape(**more)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: Any, inner: Any = None, *_: Any) -> Any:
+    """Return a value of a field by its name; `inner` is the type of its items, if it is a list."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str):
@@ -262,7 +265,7 @@ def _plain(name: str, value: Any) -> Any:
             for one in value[:MOST_SOURCES]
         ]
     if isinstance(value, tuple):
-        return [one_line(one) for one in value]
+        return [one_line(one) if isinstance(one, str) else shaped(inner, one) for one in value]
     return round(value, 4) if isinstance(value, float) else value
 
 

@@ -73,37 +73,27 @@ def _contains(found: Any, value: Any) -> bool:
 
 
 def _folded(value: Any) -> Any:
-    return (
-        [_folded(one) for one in value]
-        if isinstance(value, list)
-        else str.casefold(value)
-        if isinstance(value, str)
-        else value
-    )
+    """Return a text, or the texts of a list, without case."""
+    if isinstance(value, list):
+        return [_folded(one) for one in value]
+    return value.casefold() if isinstance(value, str) else value
 
 
-def _in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Return the test of an order: of two numbers, two texts or two times; nothing else is before or behind."""
-
-    def holds(found: Any, value: Any) -> bool:
-        kinds: tuple[Any, ...] = (str, datetime, (int, float))
-        alike = any(isinstance(found, kind) and isinstance(value, kind) for kind in kinds)
-        return alike and not isinstance(found, bool) and not isinstance(value, bool) and compare(found, value)
-
-    return holds
+def _alike(found: Any, value: Any) -> bool:
+    """Return whether one of two values can be before the other: two numbers, two texts or two times."""
+    kinds: tuple[Any, ...] = (str, datetime, (int, float))
+    is_bool = isinstance(found, bool) or isinstance(value, bool)
+    return not is_bool and any(isinstance(found, kind) and isinstance(value, kind) for kind in kinds)
 
 
+ORDER = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": _has,
     "set": lambda found, _: found not in (None, [], {}),
     "contains": _contains,
     "icontains": lambda found, value: _contains(_folded(found), _folded(value)),
-    **{
-        name: _in_order(getattr(operator, long))
-        for name, long in (("gt", "gt"), ("gte", "ge"), ("lt", "lt"), ("lte", "le"))
-    },
 }
-OPS = frozenset(TESTS) - {"set"} | {"ne", "in"}
+OPS = frozenset((*TESTS, *ORDER, "ne", "in")) - {"set"}
 """The operators of mem0's filters."""
 
 
@@ -115,6 +105,8 @@ def matches(wanted: Filter, record: Mapping[str, Any]) -> bool:
     found: Any = record
     for name in wanted.path:
         found = found.get(name) if isinstance(found, Mapping) else None
+    if wanted.op in ORDER:
+        return _alike(found, wanted.value) and bool(ORDER[wanted.op](found, wanted.value))
     return TESTS[wanted.op](found, wanted.value)
 
 
@@ -358,8 +350,7 @@ class Memories:
 
     async def turns(self, session_id: str) -> list[Memory]:
         """Return the records of the turns of a session."""
-        turns = await self.forest.user(self.user).turns(session_id)
-        return [self._record(session_id, turn) for turn in turns]
+        return [self._record(session_id, turn) for turn in (await self._session(session_id)).values()]
 
     async def page(self, wanted: Filter, offset: int, limit: int) -> tuple[list[Memory], int]:
         """Return a page of the facts that pass a filter, in time order, and their total number.
@@ -439,11 +430,15 @@ class Memories:
             raise no_such_memory()
         return view
 
-    async def _turn(self, session_id: str, turn_id: str) -> TurnView:
+    async def _session(self, session_id: str) -> dict[str, TurnView]:
+        """Return the turns of a session by their ids; it is read once."""
         if session_id not in self._turns:
             turns = await self.forest.user(self.user).turns(session_id)
             self._turns[session_id] = {turn.id: turn for turn in turns}
-        found = self._turns[session_id].get(turn_id)
+        return self._turns[session_id]
+
+    async def _turn(self, session_id: str, turn_id: str) -> TurnView:
+        found = (await self._session(session_id)).get(turn_id)
         if found is None:
             raise no_such_memory()
         return found
