@@ -30,8 +30,8 @@ from memforest.server.keys import (
     KEY_FILE,
     LOOK_EVERY_S,
     NOTE_EVERY_S,
-    KeyRow,
     KeyStore,
+    KeyView,
     KnownKeys,
     MadeKey,
     id_of,
@@ -90,7 +90,7 @@ def store(folder: Path, ticking: FrozenClock) -> KeyStore:
 
 def access(store: KeyStore, clock: FrozenClock, watch: Watch, **settings: Any) -> KeyedAccess:
     """Return access as a server of the same directory has it, in a connection of its own."""
-    directory = store.file.path.parent.parent
+    directory = store.path.parent.parent
     return KeyedAccess(directory, fast_config(clock=clock), NO_LIMITS, monotonic=watch, **settings)
 
 
@@ -107,7 +107,7 @@ def test_a_key_has_256_random_bits_and_is_stored_as_its_hash(store: KeyStore) ->
     one, other = store.create("a"), store.create("b")
     assert re.fullmatch(r"mfk_[0-9a-f]{12}_[0-9a-f]{64}", one.key)
     assert one.key.split("_")[2] != other.key.split("_")[2]
-    stored = b"".join(path.read_bytes() for path in store.file.path.parent.iterdir())
+    stored = b"".join(path.read_bytes() for path in store.path.parent.iterdir())
     assert one.view.id.encode() in stored
     assert one.key[-16:].encode() not in stored
     assert bytes.fromhex(one.key[-64:]) not in stored
@@ -121,11 +121,11 @@ def test_files_are_for_their_owner_alone(store: KeyStore) -> None:
     before = os.umask(0)
     try:
         store.create("a")
-        folder = store.file.path.parent
+        folder = store.path.parent
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
         store.close()
-        store.file.path.chmod(0o644)
+        store.path.chmod(0o644)
         folder.chmod(0o777)
         assert store.ever()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -141,14 +141,14 @@ def test_looking_makes_no_file(store: KeyStore) -> None:
     assert not store.ever()
     with pytest.raises(NotFoundError):
         store.revoke("a")
-    assert not store.file.path.parent.exists()
+    assert not store.path.parent.exists()
 
 
 def test_a_file_of_a_newer_version_is_refused(store: KeyStore) -> None:
     """Nobody is let in by half of what it says."""
     store.create("a")
     store.close()
-    with closing(sqlite3.connect(store.file.path)) as conn:
+    with closing(sqlite3.connect(store.path)) as conn:
         conn.execute("PRAGMA user_version = 99")
     with pytest.raises(SchemaVersionError):
         store.all()
@@ -156,8 +156,8 @@ def test_a_file_of_a_newer_version_is_refused(store: KeyStore) -> None:
 
 def test_no_link_is_followed(store: KeyStore, folder: Path) -> None:
     """Whoever may write into the directory of keys cannot have keys stored elsewhere."""
-    store.file.path.parent.mkdir(parents=True)
-    store.file.path.symlink_to(folder / "elsewhere")
+    store.path.parent.mkdir(parents=True)
+    store.path.symlink_to(folder / "elsewhere")
     with pytest.raises(StoreError):
         store.create("a")
     assert not (folder / "elsewhere").exists()
@@ -297,7 +297,7 @@ def test_keys_are_compared_in_constant_time(
     made = store.create("a")
 
     async def work() -> None:
-        keys = KnownKeys(KeyStore(store.file.path.parent.parent), ticking, Watch())
+        keys = KnownKeys(KeyStore(store.path.parent.parent), ticking, Watch())
         for credential in (made.key, made.key[:-1] + "x", f"mfk_{'0' * 12}_{made.key[-64:]}", "x"):
             await keys.find(credential)
         await keys.close()
@@ -363,7 +363,7 @@ def test_without_any_key_everybody_on_this_machine_is_let_in(store: KeyStore, ti
         await elsewhere.close()
 
     asyncio.run(work())
-    assert not store.file.path.exists()
+    assert not store.path.exists()
 
 
 def test_once_a_key_was_made_nobody_is_anonymous_again(store: KeyStore, ticking: FrozenClock) -> None:
@@ -375,7 +375,7 @@ def test_once_a_key_was_made_nobody_is_anonymous_again(store: KeyStore, ticking:
         by = access(store, ticking, watch, loopback=True)
         assert [await let_in(by, one) for one in (None, made.key)] == [None, None]
         store.close()
-        for path in store.file.path.parent.iterdir():
+        for path in store.path.parent.iterdir():
             path.unlink()
         watch.now += 10
         assert [await let_in(by, one) for one in (None, made.key)] == [None, None]
@@ -391,7 +391,7 @@ def test_a_file_that_has_lost_its_keys_opens_no_door(
     """Also for a server that is started then: that there is a file says that a key was made."""
     made = store.create("a")
     store.close()
-    path = store.file.path
+    path = store.path
     if left == "no rows":
         with closing(sqlite3.connect(path, isolation_level=None)) as conn:
             conn.execute("DELETE FROM key")
@@ -441,14 +441,14 @@ def test_the_file_is_read_only_when_it_has_changed(
     watch = Watch()
     reads: list[float] = []
     made = store.create("a")
-    server = KeyStore(store.file.path.parent.parent)
-    rows = server.file.rows
+    server = KeyStore(store.path.parent.parent)
+    rows = server.all
 
-    def counted() -> list[KeyRow]:
+    def counted() -> list[KeyView]:
         reads.append(watch.now)
         return rows()
 
-    monkeypatch.setattr(server.file, "rows", counted)
+    monkeypatch.setattr(server, "all", counted)
 
     async def work() -> None:
         keys = KnownKeys(server, ticking, watch)
@@ -473,7 +473,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(store: KeyStore, ticking: Frozen
     """A damaged file is an error of the store, with no one let in by what was known before; a good one is used again."""
     made, watch = store.create("a"), Watch()
     store.close()
-    path = store.file.path
+    path = store.path
     whole = path.read_bytes()
 
     async def work() -> None:
@@ -559,7 +559,7 @@ def test_last_use_is_written_now_and_then_and_at_the_end(store: KeyStore, tickin
         assert store.all()[0].used == ticking()
 
     asyncio.run(work())
-    store.file.note_use([(made.view.id, 0)])
+    store.note_use([(made.view.id, ticking() - timedelta(days=1))])
     assert store.all()[0].used == ticking()
     store.close()
 
@@ -569,12 +569,12 @@ def test_that_last_use_cannot_be_written_keeps_nobody_out(
 ) -> None:
     """It is logged, without the path."""
     made, watch = store.create("a"), Watch()
-    server = KeyStore(store.file.path.parent.parent)
+    server = KeyStore(store.path.parent.parent)
 
     def fail(_used: object) -> None:
-        raise StoreError(f"{server.file.path} is full")
+        raise StoreError(f"{server.path} is full")
 
-    monkeypatch.setattr(server.file, "note_use", fail)
+    monkeypatch.setattr(server, "note_use", fail)
 
     async def work() -> None:
         keys = KnownKeys(server, ticking, watch)

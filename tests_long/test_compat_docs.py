@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 pytest.importorskip("fastapi")
 
 from memforest.server.rest.app import COMPAT_ROUTERS
-from memforest.server.rest.compat import VectorSearch
-from memforest.server.rest.mem0 import Add, List, Search
-from memforest.server.rest.mem0_changing import INSTEAD
-from memforest.server.rest.mem0_records import MEM0_FIELDS, MEM0_OPS, OPENAI_OPS
+from memforest.server.rest.compat import (
+    INSTEAD,
+    REFUSED,
+    WITHOUT_EFFECT,
+    Add,
+    Comparison,
+    Search,
+    VectorSearch,
+)
+from memforest.server.rest.compat_records import OPS, PLACES
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
 INNER = {"query", "messages", "filters"}
@@ -21,14 +28,14 @@ INNER = {"query", "messages", "filters"}
 
 def test_every_option_is_named() -> None:
     """Those that work, those that change nothing, and those that are refused."""
-    names = {*Add.model_fields, *List.model_fields, *Search.model_fields, *VectorSearch.model_fields}
+    names = {*Add.model_fields, *Search.model_fields, *VectorSearch.model_fields, *REFUSED, *WITHOUT_EFFECT}
     short = {name for name in names if name not in INNER and f"`{name}`" not in PAGE}
     assert short == {"org_name", "project_name"}  # "and their names"
 
 
 def test_every_filter_is_named() -> None:
     """Fields and operators."""
-    for name in (*MEM0_FIELDS, *OPENAI_OPS, *(MEM0_OPS - {"eq"})):
+    for name in (*PLACES, *get_args(Comparison.model_fields["type"].annotation), *(OPS - {"eq"})):
         assert f"`{name}`" in PAGE
 
 
@@ -39,5 +46,5 @@ def test_every_route_is_named() -> None:
     assert nouns == {"ping", "memories", "event", "batch", "entities", "vector_stores"}
     for noun in nouns:
         assert f"{noun}/" in PAGE
-    for beginning, _, _ in INSTEAD:
+    for beginning in INSTEAD:
         assert f"`{beginning}`" in PAGE

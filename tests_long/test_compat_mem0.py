@@ -19,9 +19,9 @@ from memforest import Config
 from memforest.errors import NotFoundError
 from memforest.memory.forest import AsyncMemForest
 from memforest.models import HashEmbedder
-from memforest.server.rest import mem0_records
-from memforest.server.rest.mem0_changing import INSTEAD
-from memforest.server.rest.mem0_records import seal, unseal
+from memforest.server.rest import compat_records
+from memforest.server.rest.compat import INSTEAD
+from memforest.server.rest.compat_records import seal, unseal
 from memforest.testing import FrozenClock
 
 MESSAGES = [
@@ -243,12 +243,12 @@ def test_pages_are_whole(mem0: Client) -> None:
 
 def test_a_filter_looks_through_so_many(mem0: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, and not without end."""
-    monkeypatch.setattr(mem0_records, "MAX_PAGE", 2)
+    monkeypatch.setattr(compat_records, "MAX_PAGE", 2)
     for number in range(5):
         mem0.add(messages=f"I bought lamp {number}.", run_id="r")
     wanted = {"user_id": "alice", "run_id": "r"}
     assert len(mem0.all(wanted)) == 5
-    monkeypatch.setattr(mem0_records, "MOST_SCANNED", 4)
+    monkeypatch.setattr(compat_records, "MOST_SCANNED", 4)
     answer = mem0("POST", "/v3/memories/", {"filters": wanted})
     assert answer.status_code == 422
     assert "more than 4 memories" in answer.json()["detail"]
@@ -458,7 +458,7 @@ def test_options_that_cannot_be_are_refused(mem0: Client) -> None:
 
 def test_what_is_not_mapped_names_what_to_use(mem0: Client) -> None:
     """By every method."""
-    for beginning, what, instead in INSTEAD:
+    for beginning, (what, instead) in INSTEAD.items():
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             answer = mem0(method, f"{beginning}/some/thing/")
             assert answer.status_code == 501

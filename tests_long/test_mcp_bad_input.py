@@ -195,11 +195,11 @@ def test_errors_of_the_server_say_nothing_of_it(tmp_path: Path, caplog: pytest.L
     """What went wrong inside is logged by class and place alone; the model is told whom to tell."""
     secret = str(tmp_path / "secret")
     said = {
-        errors.StoreLockedError(secret): "Another process is writing to this memory; try again in a moment.",
-        errors.CorruptStoreError(secret): "The memory's file cannot be used",
-        errors.StoreWriteError(secret): "make room",
-        errors.ModelUnavailableError(secret): "does not answer",
-        errors.ConfigError(secret): "A setting of the server is wrong",
+        errors.StoreLockedError(secret): "Another process is writing to this memory; try again.",
+        errors.CorruptStoreError(secret): "The memory is damaged",
+        errors.StoreWriteError(secret): "its disk or directory needs attention",
+        errors.ModelUnavailableError(secret): "A model cannot be reached",
+        errors.ConfigError(secret): "The server's configuration does not allow this",
         errors.RateLimitError(secret, retry_after_s=6.2): "Too many requests; try again in 7 s.",
         KeyError(secret): "search_memory failed inside the server",
     }

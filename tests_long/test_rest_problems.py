@@ -21,10 +21,10 @@ from tests.table import each
 from tests_long.serving import PROBLEM, app_of, as_text, key_of, served, told
 
 from memforest import AsyncMemForest, errors
-from memforest.server.auth import OpenAccess, Principal
+from memforest.server.auth import FULL, OpenAccess, Principal, detail_of, status_of
 from memforest.server.rest import problems
 from memforest.server.rest.app import create_app
-from memforest.server.rest.problems import detail_of, status_of, title_of, type_of
+from memforest.server.rest.problems import title_of, type_of
 from memforest.server.rest.routing import answer
 from memforest.store.connections import mapped_errors
 
@@ -126,7 +126,7 @@ def test_a_full_disk_is_507(cause: Exception) -> None:
     """However the disk says so."""
     error = full(cause)
     assert status_of(error) == 507
-    assert detail_of(error) == problems.FULL
+    assert detail_of(error) == FULL
 
 
 @pytest.mark.parametrize(

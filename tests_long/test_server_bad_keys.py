@@ -363,7 +363,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(world: World, monkeypatch: pytes
         raise StoreWriteError(f"cannot read {world.folder}/server/keys.sqlite")
 
     async def asks(wire: Wire) -> None:
-        monkeypatch.setattr("memforest.server.keys.KeyFile.changed", fails)
+        monkeypatch.setattr("memforest.server.keys.KeyStore.changed", fails)
         found = await at_the_doors(wire, key)
         assert set(found.values()) == {503}, found
         for target in ("/v1/users", "/mcp", "/ui/"):

@@ -35,7 +35,7 @@ from memforest.server.access import KeyedAccess
 from memforest.server.auth import AccessSettings
 from memforest.server.commands import with_log
 from memforest.server.keys import KeyStore
-from memforest.server.rest.mem0_records import seal
+from memforest.server.rest.compat_records import seal
 from memforest.server.serving import ServerSettings, create_server
 
 REQUESTS = 500

@@ -11,6 +11,7 @@ Errors as servers answer and log them: the status of each class, and the place o
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -399,8 +400,27 @@ STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
 
 
 def status_of(error: errors.MemForestError) -> int:
-    """Return the HTTP status of an error; 500 by default."""
+    """Return the HTTP status of an error."""
+    if isinstance(error, errors.StoreWriteError) and is_full(error):
+        return 507
     return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error or its cause says that a disk or quota is full.
+
+    SQLite's own is told by its phrase, as Python 3.10 has no error codes.
+    """
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            return False
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "disk is full" in str(seen).lower():
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def place_of(error: BaseException) -> str:
@@ -417,3 +437,50 @@ def place_of(error: BaseException) -> str:
             found = f"{module}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
+    (errors.StoreLockedError, "another process is writing to this memory; try again"),
+    (errors.StoreClosedError, "the memory was closed meanwhile; try again"),
+    (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
+    (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
+    (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
+    (errors.SchemaVersionError, "another version of memforest wrote the memory"),
+    (errors.IndexStateError, "the trees of an index cannot be made; the other indexes are not concerned"),
+    (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
+    (errors.StoreError, "the memory cannot be used; the server's log says more"),
+    (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),
+    (errors.ModelRequestError, "the model does not accept this request: it may be too long"),
+    (errors.StepError, "a model's reply could not be used; what was received is stored, and resume goes on"),
+    (errors.EmbedderMismatchError, "the memory was made with another embedder than the server's"),
+    (errors.WeightsError, "the weights of a model cannot be used; the server's log says more"),
+    (errors.ModelRefusedError, "a model refuses the server's requests; its settings need attention"),
+    (errors.ModelError, "a model cannot be reached; what was received is stored, try again"),
+    (errors.ConfigError, "the server's configuration does not allow this"),
+    (errors.SomeUsersFailedError, "it is done for all users but some; the server's log names them"),
+    (errors.MemForestError, "the server could not do this; its log says more"),
+)
+FULL = "the disk of the server is full; what was received before is kept, and resume goes on with it when there is room"
+
+DETAIL_CHARS = 2_000
+OWN_WORDS = (
+    errors.InputError,
+    errors.NotFoundError,
+    errors.SessionConflictError,
+    errors.CorrectionError,
+    errors.AccessError,
+)
+"""Errors whose message is about what was asked, and is told as it is."""
+_PLACE = re.compile(r"://|(?:^|[\s'\"=(])(?:~?/|[A-Za-z]:[\\/])\S")
+"""An address or a path."""
+
+
+def detail_of(error: errors.MemForestError) -> str:
+    """Return the detail of an error that the caller may see."""
+    if isinstance(error, OWN_WORDS):
+        return str(error)[:DETAIL_CHARS]
+    if isinstance(error, errors.ConfigError) and not _PLACE.search(str(error)):
+        return str(error)[:DETAIL_CHARS]
+    if status_of(error) == 507:
+        return FULL
+    return next(text for kind, text in _FIXED if isinstance(error, kind))

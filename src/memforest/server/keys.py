@@ -20,20 +20,19 @@ import os
 import re
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, cast, get_args
+from typing import cast, get_args
 
 from memforest.concurrency import Turns
 from memforest.errors import InputError, NotFoundError, SchemaVersionError, StoreError
 from memforest.plain import Result
 from memforest.server.auth import Principal, Scope
-from memforest.store.connections import mapped_errors
+from memforest.store.connections import Connection, connect, mapped_errors, set_up_writer, transaction
 from memforest.store.directory import make_directory
 from memforest.store.files import Identity, identity_of, make_own, refuse_link
 from memforest.text import cut
@@ -60,189 +59,7 @@ CREATE TABLE key (
   revoked_ms INTEGER
 ) STRICT
 """
-_SCHEMA_PLAIN = _SCHEMA.replace(" STRICT", "")
-"""For an SQLite before 3.37."""
-_COLUMNS = "id, digest, name, tenant, user, scopes, created_ms, expires_ms, used_ms, revoked_ms"
-
-
-class KeyRow(NamedTuple):
-    """A key as it is stored; times are milliseconds since 1970."""
-
-    id: str
-    digest: bytes
-    name: str
-    tenant: str | None
-    user: str | None
-    scopes: str
-    created_ms: int
-    expires_ms: int | None = None
-    used_ms: int | None = None
-    revoked_ms: int | None = None
-
-
-class KeyFile:
-    """The file of a server's keys. Not thread-safe.
-
-    Args:
-        path: the file; it is made by the first `add`.
-
-    Raises:
-        StoreError: by every method, if the file cannot be read or written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._conn: sqlite3.Connection | None = None
-        self._identity: Identity | None = None
-        self._seen: tuple[object, ...] | None = None
-
-    def there(self) -> bool:
-        """Return whether a file or link exists at the path, whatever it holds."""
-        with mapped_errors(self.path):
-            return os.path.lexists(self.path)
-
-    def changed(self) -> bool:
-        """Return whether the file was made, removed, or changed by another connection since the last call."""
-        with mapped_errors(self.path):
-            state: tuple[object, ...] = ()
-            if (conn := self._opened(make=False)) is not None:
-                # Counts what other connections have committed: https://www.sqlite.org/pragma.html#pragma_data_version
-                state = (identity_of(self.path), *conn.execute("PRAGMA data_version").fetchone())
-            before, self._seen = self._seen, state
-            return state != before
-
-    def rows(self) -> list[KeyRow]:
-        """Return all keys ever made, oldest first; none without a file."""
-        with mapped_errors(self.path):
-            if (conn := self._opened(make=False)) is None:
-                return []
-            return [
-                KeyRow(*row)
-                for row in conn.execute(f"SELECT {_COLUMNS} FROM key ORDER BY created_ms, rowid").fetchall()
-            ]
-
-    def add(self, row: KeyRow, now_ms: int) -> bool:
-        """Store a key unless a usable one has the same name; return whether it was stored."""
-        with self._writing(make=True) as conn:
-            [[taken]] = conn.execute(
-                """SELECT count(*) FROM key WHERE name = ? AND revoked_ms IS NULL
-                   AND (expires_ms IS NULL OR expires_ms > ?)""",
-                (row.name, now_ms),
-            ).fetchall()
-            if taken:
-                return False
-            conn.execute(f"INSERT INTO key ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
-            return True
-
-    def revoke(self, key_id: str, at_ms: int) -> None:
-        """Mark a key as revoked; the time of the first revocation stays."""
-        with self._writing() as conn:
-            conn.execute("UPDATE key SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", (at_ms, key_id))
-
-    def erase(self, key_id: str) -> None:
-        """Erase name, tenant and user from a key's row and from the file; the row itself stays."""
-        with self._writing() as conn:
-            conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
-        with mapped_errors(self.path):
-            # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
-            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def note_use(self, used: Iterable[tuple[str, int]]) -> None:
-        """Store when keys were last used, as (id, time); a later stored time stays."""
-        with self._writing() as conn:
-            conn.executemany(
-                "UPDATE key SET used_ms = max(coalesce(used_ms, 0), ?) WHERE id = ?",
-                [(at_ms, key_id) for key_id, at_ms in used],
-            )
-
-    def close(self) -> None:
-        """Close the file; the next call opens it again."""
-        conn, self._conn = self._conn, None
-        self._seen = None
-        if conn is not None:
-            conn.close()
-
-    @contextmanager
-    def _writing(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a write transaction, committed at the end unless the block raises."""
-        with mapped_errors(self.path):
-            conn = self._opened(make=make)
-            if conn is None:
-                raise FileNotFoundError(2, "no key was ever made", self.path.name)
-            conn.execute("BEGIN IMMEDIATE")
-            try:
-                yield conn
-            except BaseException:
-                if conn.in_transaction:  # SQLite ends it itself on a full disk
-                    conn.execute("ROLLBACK")
-                raise
-            conn.execute("COMMIT")
-
-    def _opened(self, *, make: bool) -> sqlite3.Connection | None:
-        """Return a connection to the present file; None if there is none and none is to be made."""
-        there = identity_of(self.path)
-        if self._conn is not None and there != self._identity:
-            self._conn.close()
-            self._conn = None
-        if self._conn is None:
-            if there is None and not make:
-                return None
-            self._conn = self._connect()
-            self._identity = identity_of(self.path)
-        return self._conn
-
-    def _connect(self) -> sqlite3.Connection:
-        make_directory(self.path.parent.parent)
-        make_directory(self.path.parent)
-        refuse_link(self.path)
-        make_own(self.path)
-        # Who may write into the directory could put another file in the place of this one.
-        with suppress(PermissionError):  # somebody else's directory is theirs to guard
-            _tighten(self.path.parent, 0o700)
-        _tighten(self.path, 0o600)
-        conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        try:
-            until = time.monotonic() + BUSY_S
-            while (
-                True
-            ):  # others set it up too, and SQLite may say at once that the file is locked, without waiting
-                try:
-                    self._set_up(conn)
-                    return conn
-                except sqlite3.OperationalError as exc:
-                    if "locked" not in str(exc) or time.monotonic() >= until:
-                        raise
-                    if conn.in_transaction:
-                        conn.execute("ROLLBACK")
-                    time.sleep(AGAIN_S)
-        except BaseException:
-            conn.close()
-            raise
-
-    def _set_up(self, conn: sqlite3.Connection) -> None:
-        conn.execute("PRAGMA journal_mode = wal")
-        conn.execute("PRAGMA synchronous = full")
-        conn.execute("PRAGMA secure_delete = on")
-        conn.execute("PRAGMA trusted_schema = off")
-        if self._version(conn) == 0:
-            conn.execute("BEGIN IMMEDIATE")
-            if self._version(conn) == 0:  # another process may have made it just now
-                conn.execute(_SCHEMA if sqlite3.sqlite_version_info >= (3, 37) else _SCHEMA_PLAIN)
-                conn.execute(f"PRAGMA user_version = {VERSION}")
-            conn.execute("COMMIT")
-        if self._version(conn) != VERSION:
-            raise SchemaVersionError(
-                f"{self.path.name!r} was written by another version of memforest; use that one, or make the keys anew"
-            )
-
-    def _version(self, conn: sqlite3.Connection) -> int:
-        return int(conn.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _tighten(path: Path, mode: int) -> None:
-    """Restrict a file or directory to its owner; does nothing on Windows."""
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        path.chmod(mode)
+_COLUMNS = "id, name, tenant, user, scopes, created_ms, expires_ms, used_ms, revoked_ms"
 
 
 PREFIX = "mfk_"
@@ -340,17 +157,22 @@ def read_lifetime(given: str) -> timedelta:
 
 
 class KeyStore:
-    """Makes, lists and revokes the keys of a server.
+    """The keys of a server and their file. Not thread-safe.
 
     Args:
-        directory: the server's; the keys are in ``server/keys.sqlite`` below it.
+        directory: the server's; the keys are in ``server/keys.sqlite`` below it, which the first `create` makes.
         clock: says what time it is.
+
+    Raises:
+        StoreError: by every method, if the file cannot be read or written.
     """
 
     def __init__(self, directory: Path, clock: Clock = system_clock) -> None:
-        self.file = KeyFile(directory / KEY_FILE)
+        self.path = directory / KEY_FILE
         self._clock = clock
-        self._lock = threading.Lock()
+        self._conn: Connection | None = None
+        self._identity: Identity | None = None
+        self._seen: tuple[object, ...] | None = None
 
     def create(
         self,
@@ -372,7 +194,6 @@ class KeyStore:
 
         Raises:
             InputError: if a value is unusable, or an active key has the name.
-            StoreError: if it cannot be stored.
         """
         check_id(name, "the name of a key")
         if len(name) > MOST_NAME_CHARS or not name.isprintable():
@@ -383,41 +204,67 @@ class KeyStore:
         for what, one in (("tenant", tenant), ("user", user)):
             if one is not None:
                 check_id(one, what)
-        allowed = read_scopes(scopes)
+        allowed = ",".join(sorted(read_scopes(scopes)))
         now = to_ms(self._clock())
         until = None if lifetime is None else now + lifetime // timedelta(milliseconds=1)
         key_id = secrets.token_hex(6)
         key = f"{PREFIX}{key_id}_{secrets.token_hex(32)}"
-        row = KeyRow(
-            key_id, digest_of(key), name, tenant, user, ",".join(sorted(allowed)), now, expires_ms=until
-        )
-        with self._lock:
-            stored = self.file.add(row, now)
-        if not stored:
+        row = (key_id, name, tenant, user, allowed, now, until, None, None)
+        with self._writing(make=True) as conn:
+            taken = conn.column(
+                """SELECT id FROM key WHERE name = ? AND revoked_ms IS NULL
+                   AND (expires_ms IS NULL OR expires_ms > ?)""",
+                (name, now),
+            )
+            if not taken:
+                conn.execute(
+                    f"INSERT INTO key ({_COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*row, digest_of(key)),
+                )
+        if taken:
             raise InputError(
                 f"there is an active key {name!r}; give another name, or revoke that one first: "
                 "memforest keys revoke NAME"
             )
-        return MadeKey(_view(row), key)
+        return MadeKey(_view(*row), key)
 
     def all(self) -> list[KeyView]:
-        """Return every key ever made, oldest first.
+        """Return every key ever made, oldest first; none without a file."""
+        with mapped_errors(self.path):
+            conn = self._opened()
+            return (
+                []
+                if conn is None
+                else conn.rows(_view, f"SELECT {_COLUMNS} FROM key ORDER BY created_ms, rowid")
+            )
 
-        Raises:
-            StoreError: if they cannot be read.
-        """
-        with self._lock:
-            return [_view(row) for row in self.file.rows()]
+    def digests(self) -> Mapping[str, bytes]:
+        """Return the digests of all keys by their ids."""
+        with mapped_errors(self.path):
+            conn = self._opened()
+            return {} if conn is None else conn.pairs("SELECT id, digest FROM key")
+
+    def there(self) -> bool:
+        """Return whether a file or link exists at the path, whatever it holds."""
+        with mapped_errors(self.path):
+            return os.path.lexists(self.path)
 
     def ever(self) -> bool:
         """Return whether a key was ever made, even if none is usable now.
 
         The file counts, not its rows: one that has lost them, as in a crash of the system, opens no door.
-
-        Raises:
-            StoreError: if that cannot be read.
         """
-        return bool(self.all()) or self.file.there()
+        return bool(self.all()) or self.there()
+
+    def changed(self) -> bool:
+        """Return whether the file was made, removed, or changed by another connection since the last call."""
+        with mapped_errors(self.path):
+            state: tuple[object, ...] = ()
+            if (conn := self._opened()) is not None:
+                # Counts what other connections have committed: https://www.sqlite.org/pragma.html#pragma_data_version
+                state = (identity_of(self.path), *conn.execute("PRAGMA data_version").fetchone())
+            before, self._seen = self._seen, state
+            return state != before
 
     def revoke(self, which: str, *, erase: bool = False) -> KeyView:
         """Revoke a key; the time of the first revocation stays.
@@ -428,39 +275,123 @@ class KeyStore:
 
         Raises:
             NotFoundError: if there is none.
-            StoreError: if that cannot be stored.
         """
         wanted = id_of(which) or which
-        with self._lock:
-            rows = self.file.rows()
-            by_id = [row for row in rows if row.id == wanted]
-            # Only one key of a name can be used; a later one has it after an earlier one cannot.
-            # What was erased has no name.
-            by_name = sorted(
-                (row for row in rows if wanted and row.name == wanted),
-                key=lambda row: (row.revoked_ms is None, row.created_ms),
+        keys = self.all()
+        by_id = [key for key in keys if key.id == wanted]
+        # Only one key of a name can be used; a later one has it after an earlier one cannot. What was erased has no name.
+        by_name = sorted(
+            (key for key in keys if wanted and key.name == wanted),
+            key=lambda key: (key.revoked is None, key.created),
+        )
+        found = next(iter(by_id or by_name[-1:]), None)
+        if found is None:
+            raise NotFoundError("there is no such key; `memforest keys list` shows all of them")
+        with self._writing() as conn:
+            conn.execute(
+                "UPDATE key SET revoked_ms = coalesce(revoked_ms, ?) WHERE id = ?",
+                (to_ms(self._clock()), found.id),
             )
-            found = next(iter(by_id or by_name[-1:]), None)
-            if found is None:
-                raise NotFoundError("there is no such key; `memforest keys list` shows all of them")
-            self.file.revoke(found.id, to_ms(self._clock()))
             if erase:
-                self.file.erase(found.id)
-            return next(_view(row) for row in self.file.rows() if row.id == found.id)
+                conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (found.id,))
+        if erase:
+            with mapped_errors(self.path):
+                # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return next(key for key in self.all() if key.id == found.id)
+
+    def note_use(self, used: Iterable[tuple[str, datetime]]) -> None:
+        """Store when keys were last used, as (id, time); a later stored time stays."""
+        with self._writing() as conn:
+            conn.executemany(
+                "UPDATE key SET used_ms = max(coalesce(used_ms, 0), ?) WHERE id = ?",
+                [(to_ms(at), key_id) for key_id, at in used],
+            )
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
-        with self._lock:
-            self.file.close()
+        conn, self._conn, self._seen = self._conn, None, None
+        if conn is not None:
+            conn.close()
+
+    @contextmanager
+    def _writing(self, *, make: bool = False) -> Iterator[Connection]:
+        """Yield a connection in a write transaction."""
+        with mapped_errors(self.path):
+            conn = self._opened(make=make)
+            if conn is None:
+                raise FileNotFoundError(2, "no key was ever made", self.path.name)
+            with transaction(conn, writes=True):
+                yield conn
+
+    def _opened(self, *, make: bool = False) -> Connection | None:
+        """Return a connection to the present file; None if there is none and none is to be made."""
+        there = identity_of(self.path)
+        if self._conn is not None and there != self._identity:
+            self._conn.close()
+            self._conn = None
+        if self._conn is None and (make or there is not None):
+            self._conn = self._connect()
+            self._identity = identity_of(self.path)
+        return self._conn
+
+    def _connect(self) -> Connection:
+        make_directory(self.path.parent.parent)
+        make_directory(self.path.parent)
+        refuse_link(self.path)
+        make_own(self.path)
+        # Who may write into the directory could put another file in the place of this one.
+        with suppress(PermissionError):  # somebody else's directory is theirs to guard
+            _tighten(self.path.parent, 0o700)
+        _tighten(self.path, 0o600)
+        conn = connect(self.path, BUSY_S)
+        until = time.monotonic() + BUSY_S
+        try:
+            while True:
+                try:
+                    self._set_up(conn)
+                    return conn
+                except sqlite3.OperationalError as exc:
+                    # Others set it up too, and SQLite may say at once that the file is locked, without waiting.
+                    if "locked" not in str(exc) or time.monotonic() >= until:
+                        raise
+                    time.sleep(AGAIN_S)
+        except BaseException:
+            conn.close()
+            raise
+
+    def _set_up(self, conn: Connection) -> None:
+        set_up_writer(conn)
+        conn.execute("PRAGMA trusted_schema = off")
+        if conn.column("PRAGMA user_version") == [0]:
+            with transaction(conn, writes=True):
+                if conn.column("PRAGMA user_version") == [0]:  # another process may have made it just now
+                    conn.execute(_SCHEMA)
+                    conn.execute(f"PRAGMA user_version = {VERSION}")
+        if conn.column("PRAGMA user_version") != [VERSION]:
+            raise SchemaVersionError(
+                f"{self.path.name!r} was written by another version of memforest; use that one, or make the keys anew"
+            )
 
 
-def _scopes(row: KeyRow) -> tuple[Scope, ...]:
-    return tuple(scope for scope in get_args(Scope) if scope in row.scopes.split(","))
+def _view(
+    key_id: str,
+    name: str,
+    tenant: str | None,
+    user: str | None,
+    scopes: str,
+    created_ms: int,
+    *later: int | None,
+) -> KeyView:
+    allowed = tuple(scope for scope in get_args(Scope) if scope in scopes.split(","))
+    times = [None if ms is None else from_ms(ms) for ms in later]
+    return KeyView(key_id, name, tenant, user, allowed, from_ms(created_ms), *times)
 
 
-def _view(row: KeyRow) -> KeyView:
-    later = [None if ms is None else from_ms(ms) for ms in (row.expires_ms, row.used_ms, row.revoked_ms)]
-    return KeyView(row.id, row.name, row.tenant, row.user, _scopes(row), from_ms(row.created_ms), *later)
+def _tighten(path: Path, mode: int) -> None:
+    """Restrict a file or directory to its owner; does nothing on Windows."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        path.chmod(mode)
 
 
 _log = logging.getLogger(__name__)
@@ -488,11 +419,11 @@ class KnownKeys:
         self._store = store
         self._clock = clock
         self._monotonic = monotonic
-        self._rows: Mapping[str, KeyRow] = {}
+        self._keys: Mapping[str, tuple[KeyView, bytes]] = {}
         self._ever = False
         self._looked: float | None = None
         self._one = Turns()
-        self._used: dict[str, int] = {}
+        self._used: dict[str, datetime] = {}
         self._noted = monotonic()
 
     async def ever(self) -> bool:
@@ -511,20 +442,18 @@ class KnownKeys:
             StoreError: if the keys cannot be read.
         """
         await self._look()
-        row = self._rows.get(id_of(credential) or "")
-        same = hmac.compare_digest(digest_of(credential), _NOBODY if row is None else row.digest)
-        now = to_ms(self._clock())
-        if row is None or not same or row.revoked_ms is not None:
+        key, digest = self._keys.get(id_of(credential) or "", (None, _NOBODY))
+        same = hmac.compare_digest(digest_of(credential), digest)
+        now = self._clock()
+        if key is None or not same or key.state(now) != "active":
             return None
-        if row.expires_ms is not None and row.expires_ms <= now:
-            return None
-        self._used[row.id] = now
-        return Principal(row.tenant, row.user, frozenset(_scopes(row)), f"key:{row.id}")
+        self._used[key.id] = now
+        return Principal(key.tenant, key.user, frozenset(key.scopes), f"key:{key.id}")
 
     async def close(self) -> None:
         """Store the times of last use, and close the file."""
         async with self._one.turn():
-            await asyncio.to_thread(self._note, self._to_note(self._monotonic()))
+            await asyncio.to_thread(self._note, self._taken())
             await asyncio.to_thread(self._store.close)
 
     async def _look(self) -> None:
@@ -534,40 +463,34 @@ class KnownKeys:
         async with self._one.turn():
             if self._old():  # not read by another request meanwhile
                 begun = self._monotonic()
-                rows = await asyncio.to_thread(self._read, self._to_note(begun - NOTE_EVERY_S))
-                if rows is not None:
-                    self._rows = {row.id: row for row in rows}
-                    self._ever = self._ever or bool(rows)
+                used = self._taken() if begun - self._noted >= NOTE_EVERY_S else {}
+                await asyncio.to_thread(self._read, used)
                 self._looked = begun
 
     def _old(self) -> bool:
         return self._looked is None or self._monotonic() - self._looked >= LOOK_EVERY_S
 
-    def _to_note(self, before: float) -> dict[str, int]:
-        """Return the ids and times of used keys if they are due to be stored; none otherwise."""
-        if self._noted > before:
-            return {}
+    def _taken(self) -> Mapping[str, datetime]:
+        """Return when keys were used, to be stored now."""
         used, self._used, self._noted = self._used, {}, self._monotonic()
         return used
 
-    def _read(self, used: Mapping[str, int]) -> list[KeyRow] | None:
-        """Return the keys if they have changed."""
+    def _read(self, used: Mapping[str, datetime]) -> None:
+        """Read the keys if they have changed."""
         self._note(used)
-        file = self._store.file
-        changed = file.changed()
-        self._ever = self._ever or file.there()
+        changed = self._store.changed()
+        self._ever = self._ever or self._store.there()
         if not changed and self._looked is not None:
-            return None
-        try:
-            return file.rows()
-        except StoreError:
-            self._looked = None  # what has changed was not read: the next look reads it whatever happens
-            raise
+            return
+        self._looked = None  # until what has changed is read, the next look reads it whatever happens
+        digests = self._store.digests()
+        self._keys = {key.id: (key, digests[key.id]) for key in self._store.all() if key.id in digests}
+        self._ever = self._ever or bool(digests)
 
-    def _note(self, used: Mapping[str, int]) -> None:
+    def _note(self, used: Mapping[str, datetime]) -> None:
         """Store when keys were last used; a failure changes nobody's access."""
         if used:
             try:
-                self._store.file.note_use(used.items())
+                self._store.note_use(used.items())
             except StoreError as exc:
                 _log.warning("the times of last use of keys were not written: %s", type(exc).__name__)

@@ -74,12 +74,9 @@ class IssuerKeys:
             IssuerUnavailableError: if nothing is known, or only what is too old, and the issuer does not answer.
         """
         stale = self._age() >= self._settings.keys_most_age_s
-        if stale or self._fitting(kid, algorithm) is None:
+        is_needed = stale or self._fitting(kid, algorithm) is None
+        if is_needed or (self._age() >= self._settings.keys_max_age_s and self._may_ask()):
             async with self._one.turn():  # who needs the answer waits for it, whoever asked
-                if self._may_ask():
-                    await self._ask()
-        elif self._age() >= self._settings.keys_max_age_s and self._may_ask():
-            async with self._one.turn():
                 if self._may_ask():
                     await self._ask()
         if self._age() >= self._settings.keys_most_age_s:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, tzinfo
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
@@ -35,7 +35,7 @@ from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult, QueryResult
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
 from memforest.reading.timestamps import zone_named
-from memforest.server.auth import PRINCIPAL, Access, Principal, Scope, place_of
+from memforest.server.auth import OWN_WORDS, PRINCIPAL, Access, Principal, Scope, detail_of, place_of
 from memforest.settings import MAX_ID_CHARS, STORED_ROLES
 from memforest.text import cut
 from memforest.times import escaped, one_line, shown, visible
@@ -54,36 +54,6 @@ _log = logging.getLogger("memforest.server.mcp")
 
 MOST_SENTENCE = 400
 
-_FIXED: tuple[tuple[type[BaseException], str], ...] = (
-    (errors.StoreLockedError, "Another process is writing to this memory; try again in a moment."),
-    (errors.StoreClosedError, "The server is shutting down; try again when it is back."),
-    (
-        errors.StoreWriteError,
-        "The server cannot write to its disk; ask who runs it to make room, then try again.",
-    ),
-    (
-        errors.StoreError,
-        "The memory's file cannot be used; ask who runs the server to run `memforest doctor`.",
-    ),
-    (errors.BudgetError, "The calls or tokens allowed to one request are used up; ask for less at once."),
-    (errors.ModelUnavailableError, "A model that this needs does not answer; try again later."),
-    (
-        errors.ModelError,
-        "A model that this needs cannot be used; ask who runs the server to check its settings.",
-    ),
-    (errors.ConfigError, "A setting of the server is wrong; ask who runs it to run `memforest doctor`."),
-)
-"""What is said of errors whose message may name paths, endpoints or settings of the server."""
-
-_OWN = (
-    errors.InputError,
-    errors.NotFoundError,
-    errors.AccessError,
-    errors.CorrectionError,
-    errors.SessionConflictError,
-)
-"""Errors about what was asked for: their message says what to do about it."""
-
 
 def of_error(error: BaseException | None, doing: str) -> str:
     """Return the sentence about an error for the calling model.
@@ -94,12 +64,10 @@ def of_error(error: BaseException | None, doing: str) -> str:
     """
     if isinstance(error, errors.RateLimitError):
         return f"Too many requests; try again in {max(1, math.ceil(error.retry_after_s))} s."
-    if isinstance(error, _OWN) and not isinstance(error, errors.ConfigError):
-        return _sentence(str(error))
-    for kind, text in _FIXED:
-        if isinstance(error, kind):
+    if isinstance(error, errors.MemForestError):
+        if not isinstance(error, OWN_WORDS):
             _log.warning("%s failed: %s", doing, type(error).__name__)
-            return text
+        return _sentence(detail_of(error))
     place = "?" if error is None else place_of(error)
     _log.error("%s failed: %s at %s", doing, type(error).__name__, place)
     return f"{doing} failed inside the server; try again, and tell who runs it if that fails too."
@@ -165,102 +133,109 @@ _IDS = ("id", "key")
 """What names of fields end in whose text is an id: it must come back as it is."""
 
 
-def _shape(name: str, meaning: str, **fields: Any) -> Any:
-    """Return a model of a result, from the types of its fields; `_MAYBE` is an optional text."""
-    typed: dict[str, Any] = {
-        field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in fields.items()
+def _shape(name: str, meaning: str, texts: str, **typed: Any) -> Any:
+    """Return the model of a result.
+
+    Args:
+        name: of the model.
+        meaning: its docstring.
+        texts: names of its texts, with blanks between them; one with ``?`` behind it may be left out.
+        **typed: the types of its other fields.
+    """
+    fields = {
+        one.removesuffix("?"): (str | None, None) if one[-1] == "?" else (str, ...) for one in texts.split()
     }
-    return create_model(name, __doc__=meaning, __module__=__name__, **typed)
+    others = {field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in typed.items()}
+    return create_model(name, __doc__=meaning, __module__=__name__, **fields, **others)  # type: ignore[call-overload]  # made at run time
 
-
-_MAYBE = (str | None, None)
 
 Cited: Any = _shape(
-    "Cited", "The turns of a session that support something.", session_id=str, turn_ids=list[str]
+    "Cited", "The turns of a session that support something.", "session_id", turn_ids=list[str]
 )
 EvidenceShape: Any = _shape(
     "EvidenceShape",
     "One piece of evidence.",
-    **{"text": str, "quote": _MAYBE, "speaker": _MAYBE, "said": str, "start": _MAYBE, "end": _MAYBE},
-    **{"fact_id": _MAYBE, "sources": list[Cited], "score": float},
+    "text quote? speaker? said start? end? fact_id?",
+    sources=list[Cited],
+    score=float,
 )
 SearchShape: Any = _shape(
-    "SearchShape", "The evidence found.", note=str, evidence=list[EvidenceShape], warnings=list[str]
+    "SearchShape", "The evidence found.", "note", evidence=list[EvidenceShape], warnings=list[str]
 )
 Citation: Any = _shape(
-    "Citation",
-    "Evidence that an answer rests on.",
-    **{"text": str, "speaker": _MAYBE, "said": str, "fact_id": _MAYBE, "sources": list[Cited]},
+    "Citation", "Evidence that an answer rests on.", "text speaker? said fact_id?", sources=list[Cited]
 )
 AnswerShape: Any = _shape(
     "AnswerShape",
     "An answer, or why there is none.",
-    **{"note": str, "answer": _MAYBE, "abstained": bool, "reason": _MAYBE, "evidence": list[Citation]},
+    "note answer? reason?",
+    abstained=bool,
+    evidence=list[Citation],
 )
 Entry: Any = _shape(
-    "Entry",
-    "A line of a timeline.",
-    **{"kind": str, "text": str, "attribute": _MAYBE, "value": _MAYBE, "start": _MAYBE, "end": _MAYBE},
-    sources=list[Cited],
+    "Entry", "A line of a timeline.", "kind text attribute? value? start? end?", sources=list[Cited]
 )
-Timeline: Any = _shape("Timeline", "A page of a timeline.", note=str, entries=list[Entry], next_cursor=_MAYBE)
+Timeline: Any = _shape("Timeline", "A page of a timeline.", "note next_cursor?", entries=list[Entry])
 Fact: Any = _shape(
-    "Fact",
-    "A fact.",
-    **{"fact_id": str, "text": str, "speaker": str, "said": str, "start": str, "end": _MAYBE},
-    **{"superseded_by": _MAYBE, "sources": list[Cited]},
+    "Fact", "A fact.", "fact_id text speaker said start end? superseded_by?", sources=list[Cited]
 )
-Facts: Any = _shape("Facts", "A page of facts.", note=str, facts=list[Fact], total=int, next_cursor=_MAYBE)
+Facts: Any = _shape("Facts", "A page of facts.", "note next_cursor?", facts=list[Fact], total=int)
 Added: Any = _shape(
     "Added",
     "What a write has added.",
-    **{"session_id": str, "turns_added": int, "added": list[str], "merged": list[str]},
-    **{"superseded": list[str], "skipped": list[str], "failed": int, "replayed": bool, "warnings": list[str]},
+    "session_id",
+    turns_added=int,
+    **dict.fromkeys(("added", "merged", "superseded", "skipped"), list[str]),
+    failed=int,
+    replayed=bool,
+    warnings=list[str],
 )
 Receipt: Any = _shape(
     "Receipt",
     "What was forgotten or deleted.",
-    **{"done": bool, "action": Literal["forgotten", "deleted", "kept"], "undo_key": _MAYBE},
+    "undo_key?",
+    done=bool,
+    action=Literal["forgotten", "deleted", "kept"],
     gone=(dict[str, int] | None, None),
 )
-Corrected: Any = _shape(
-    "Corrected",
-    "A correction.",
-    **{"key": str, "kind": str, "fact_id": str, "new_fact_id": _MAYBE, "undone": bool},
-)
-Event: Any = _shape("Event", "One event in the life of a fact.", kind=str, at=str, text=str, key=_MAYBE)
+Corrected: Any = _shape("Corrected", "A correction.", "key kind fact_id new_fact_id?", undone=bool)
+Event: Any = _shape("Event", "One event in the life of a fact.", "kind at text key?")
 FactShown: Any = _shape(
     "FactShown",
     "A fact with its whole history.",
-    **{"note": str, "fact": Fact, "verdict": str, "entities": list[str], "topics": list[str]},
+    "note verdict",
+    fact=Fact,
+    entities=list[str],
+    topics=list[str],
     history=list[Event],
 )
 SessionShown: Any = _shape(
-    "SessionShown",
-    "A session.",
-    **{"session_id": str, "status": str, "turns": int, "start": str, "end": str, "participants": list[str]},
+    "SessionShown", "A session.", "session_id status start end", turns=int, participants=list[str]
 )
 Sessions: Any = _shape(
-    "Sessions", "A page of sessions.", note=str, sessions=list[SessionShown], total=int, next_cursor=_MAYBE
+    "Sessions", "A page of sessions.", "note next_cursor?", sessions=list[SessionShown], total=int
 )
 Node: Any = _shape(
     "Node",
     "A node of a tree; nodes come before those below them, which are one deeper.",
-    **{"depth": int, "title": str, "summary": str, "start": str, "end": str, "leaves": int, "dirty": bool},
+    "title summary start end",
+    depth=int,
+    leaves=int,
+    dirty=bool,
 )
-Trees: Any = _shape("Trees", "Trees, unfolded.", note=str, nodes=list[Node])
+Trees: Any = _shape("Trees", "Trees, unfolded.", "note", nodes=list[Node])
 StatsShown: Any = _shape(
     "StatsShown",
     "Counts of a memory.",
-    **{"sessions": int, "turns": int, "facts": int, "entities": dict[str, int], "indexes": list[str]},
-    **{"failed_chunks": int, "unfinished": int, "bytes": int},
+    "",
+    **dict.fromkeys(("sessions", "turns", "facts", "failed_chunks", "unfinished", "bytes"), int),
+    entities=dict[str, int],
+    indexes=list[str],
 )
-ConnectorHit: Any = _shape("ConnectorHit", "One hit, as connectors want it.", id=str, title=str, url=str)
-Hits: Any = _shape("Hits", "What a connector's search returns.", results=list[ConnectorHit])
+ConnectorHit: Any = _shape("ConnectorHit", "One hit, as connectors want it.", "id title url")
+Hits: Any = _shape("Hits", "What a connector's search returns.", "", results=list[ConnectorHit])
 Fetched: Any = _shape(
-    "Fetched",
-    "What a connector's fetch returns.",
-    **{"id": str, "title": str, "text": str, "url": str, "metadata": dict[str, str]},
+    "Fetched", "What a connector's fetch returns.", "id title text url", metadata=dict[str, str]
 )
 
 
@@ -270,13 +245,16 @@ def shaped(shape: Any, result: Any, **more: Any) -> Any:
     Texts but for ids are on one line, times are ISO 8601, and an empty text is left out where the shape allows that.
     """
     for name, field in shape.model_fields.items():
-        if name not in more:
-            value = _plain(name, getattr(result, name))
+        if name == "note":
+            more[name] = NOTE
+        elif name not in more:
+            value = _plain(name, getattr(result, name), *get_args(field.annotation))
             more[name] = value if field.is_required() else value or None
     return shape(**more)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: Any, inner: Any = None, *_: Any) -> Any:
+    """Return a value of a field by its name; `inner` is the type of its items, if it is a list."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str):
@@ -287,7 +265,7 @@ def _plain(name: str, value: Any) -> Any:
             for one in value[:MOST_SOURCES]
         ]
     if isinstance(value, tuple):
-        return [one_line(one) for one in value]
+        return [one_line(one) if isinstance(one, str) else shaped(inner, one) for one in value]
     return round(value, 4) if isinstance(value, float) else value
 
 

@@ -102,11 +102,7 @@ async def search_memory(
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, **options)
-    warnings = [one_line(one) for one in result.warnings]
-    data = shapes.SearchShape(
-        note=NOTE, evidence=[shaped(shapes.EvidenceShape, one) for one in result.evidence], warnings=warnings
-    )
-    return said_result(data, shapes.found_text(result))
+    return said_result(shaped(shapes.SearchShape, result), shapes.found_text(result))
 
 
 @takes(AsyncUserMemory.ask, "question", "as_of", "reference_date")
@@ -117,12 +113,10 @@ async def ask_memory(
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(**options)
     evidence = [shaped(shapes.Citation, one) for one in result.citations]
+    data = shaped(shapes.AnswerShape, result, evidence=evidence)
     if result.answer is None:
-        reason = one_line(result.reason)
-        data = shapes.AnswerShape(note=NOTE, abstained=True, reason=reason, evidence=evidence)
-        return said_result(data, f"Memory has no answer: {reason}")
+        return said_result(data, f"Memory has no answer: {data.reason}")
     lines = shapes.evidence_lines(result.citations, zone_named(result.result.timezone))
-    data = shapes.AnswerShape(note=NOTE, answer=one_line(result.answer), abstained=False, evidence=evidence)
     return said_result(data, quoted([f"Answer: {quote(result.answer)}", *lines], ""))
 
 
@@ -133,10 +127,8 @@ async def get_timeline(
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(**options)
-    data = shapes.Timeline(
-        note=NOTE, entries=[shaped(shapes.Entry, one) for one in page], next_cursor=page.next_cursor
-    )
-    return said_result(data, quoted([shapes.timeline_line(one) for one in page], "Nothing is known of that."))
+    lines = [shapes.timeline_line(one) for one in page]
+    return said_result(shaped(shapes.Timeline, page), quoted(lines, "Nothing is known of that."))
 
 
 @takes(
@@ -149,14 +141,8 @@ async def list_facts(ctx: Context, *, user: User, **options: Any) -> Annotated[C
     """List facts with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.list(**options)
-    data = shapes.Facts(
-        note=NOTE,
-        facts=[shaped(shapes.Fact, one) for one in page],
-        total=page.total,
-        next_cursor=page.next_cursor,
-    )
     none = " ".join(["There are no such facts.", *map(one_line, page.warnings)])
-    return said_result(data, quoted([shapes.fact_line(one) for one in page], none))
+    return said_result(shaped(shapes.Facts, page), quoted([shapes.fact_line(one) for one in page], none))
 
 
 TITLE_CHARS = 80
@@ -232,7 +218,7 @@ async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallTo
         fact = await memory.get(fact_id)
         history = await memory.history(fact_id)
     happened = [shaped(shapes.Event, one) for one in history]
-    data = shaped(shapes.FactShown, fact, note=NOTE, fact=shaped(shapes.Fact, fact), history=happened)
+    data = shaped(shapes.FactShown, fact, fact=shaped(shapes.Fact, fact), history=happened)
     events = [f"{one.at:%Y-%m-%d} {one.kind}: {quote(one.text)}" for one in history]
     return said_result(data, quoted([shapes.fact_line(fact), *events], ""))
 
@@ -244,14 +230,8 @@ async def list_sessions(
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.sessions(**options)
-    data = shapes.Sessions(
-        note=NOTE,
-        sessions=[shaped(shapes.SessionShown, one) for one in page],
-        total=page.total,
-        next_cursor=page.next_cursor,
-    )
     lines = [f"{quote(one.session_id)}: {one.turns} turns, {one.start:%Y-%m-%d}" for one in page]
-    return said_result(data, quoted(lines, "There are no sessions."))
+    return said_result(shaped(shapes.Sessions, page), quoted(lines, "There are no sessions."))
 
 
 @takes(
@@ -312,8 +292,7 @@ async def add_memory(
     ):
         result = await memory.add(said, on_progress=tell, **options)
     failed = len(result.failed) + len(result.left)
-    lists = {name: list(getattr(result, name)) for name in ("added", "merged", "superseded")}
-    data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed, **lists)
+    data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed)
     counts = (
         f"{len(result.added)} facts added, {len(result.merged)} merged, {len(result.superseded)} superseded"
     )

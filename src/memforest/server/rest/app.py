@@ -35,8 +35,6 @@ from memforest.server.jobs import Intake, IntakeBounds
 from memforest.server.rest import (
     compat,
     job_routes,
-    mem0,
-    mem0_changing,
     memory_routes,
     metrics,
     openapi,
@@ -336,9 +334,8 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 """The routes below ``/v1``, a router for each noun, in the order of the document."""
 
-COMPAT_ROUTERS: tuple[APIRouter, ...] = (mem0.router, mem0_changing.router, compat.openai)
-"""Facades for clients of other memories, outside of the document (docs/compat.md). The last route of `mem0_changing` answers
-what those before it do not."""
+COMPAT_ROUTERS: tuple[APIRouter, ...] = (compat.mem0, compat.openai)
+"""Facades for clients of other memories, outside of the document (docs/compat.md)."""
 
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],

@@ -25,7 +25,7 @@ from pydantic import (
     create_model,
 )
 
-from memforest.config import MODES, Ranking
+from memforest.config import MODES
 from memforest.endpoint import Budget
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
@@ -264,22 +264,32 @@ class _Settings(BaseModel):
     of: ClassVar[type]
 
 
-def _strictly(hint: Any) -> Any:
-    """Return a type that accepts no text for a number, with settings as models."""
-    if isinstance(hint, type) and is_dataclass(hint):
-        return settings_body(hint)
+def _json_type(hint: Any) -> Any:
+    """Return the JSON type of an option or setting: lists for pairs and sequences, texts or numbers for times, objects for settings.
+
+    None accepts a text for a number.
+    """
     origin, args = get_origin(hint), get_args(hint)
-    base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
-    if base in (int, float, bool):
-        whole = (Field(le=MOST), Strict(), BeforeValidator(_integral))
-        strict = whole if base is int else (Strict(),)
-        return Annotated[(base, *bounds, *strict)]
-    if origin is Annotated:
-        return Annotated[(_strictly(base), *bounds)]
     if origin in (Union, UnionType):
-        return Union[tuple(_strictly(one) for one in args)]  # noqa: UP007 - made at run time
-    if origin is tuple:
-        return Many[_strictly(args[0])]  # type: ignore[misc]  # made at run time
+        if datetime in args:
+            return Time | None if type(None) in args else Time
+        return Union[tuple(_json_type(one) for one in args)]  # noqa: UP007 - made at run time
+    base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
+    if isinstance(base, type) and is_dataclass(base):
+        return settings_body(base)
+    if base in (bool, float):
+        return Annotated[(base, *bounds, Strict())]
+    if base is int:
+        most = () if any(getattr(one, "le", None) is not None for one in bounds) else (Field(le=MOST),)
+        return Annotated[(int, *bounds, *most, Strict(), BeforeValidator(_integral))]
+    if base is str:
+        return Id
+    if origin is tuple and args[1] is not Ellipsis:
+        return Annotated[list[Union[tuple(map(_json_type, args))]], Field(min_length=2, max_length=2)]  # type: ignore[misc]  # noqa: UP007
+    if origin is Mapping:
+        return dict[args]  # type: ignore[misc, valid-type]  # made at run time
+    if origin in (Sequence, tuple):
+        return Many[_json_type(args[0])]  # type: ignore[misc]  # made at run time
     return hint
 
 
@@ -289,7 +299,7 @@ def settings_body(kind: type) -> Any:
     found: dict[str, Any] = {}
     for one in fields(kind):
         default = one.default if one.default is not MISSING else None
-        found[one.name] = (_strictly(hints_of(kind)[one.name]), default)
+        found[one.name] = (_json_type(hints_of(kind)[one.name]), default)
     made = create_model(
         kind.__name__, __base__=_Settings, __doc__=(kind.__doc__ or "").split("\n")[0], **found
     )
@@ -334,32 +344,6 @@ class Message(BaseModel):
     id: Id | WholeNumber | None = Field(
         None, description="unique in the session; its place there when not given"
     )
-
-
-def _json_type(hint: Any) -> Any:
-    """Return the JSON type of an option: lists for pairs and sequences, texts or numbers for times, objects for settings."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        if datetime in args:
-            return Time | None if type(None) in args else Time
-        return Union[tuple(_json_type(one) for one in args)]  # noqa: UP007 - made at run time
-    base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
-    if base in (Budget, Ranking):
-        return settings_body(base)
-    if base is bool:
-        return StrictBool
-    if base is int:
-        most = () if any(hasattr(one, "le") for one in bounds) else (Field(le=MOST),)
-        return Annotated[(int, *bounds, *most, Strict(), BeforeValidator(_integral))]
-    if base is str:
-        return Id
-    if origin is tuple:
-        return Annotated[list[Union[tuple(map(_json_type, args))]], Field(min_length=2, max_length=2)]  # type: ignore[misc]  # noqa: UP007
-    if origin is Mapping:
-        return dict[str, args[1]]  # type: ignore[valid-type]  # made at run time
-    if origin is Sequence:
-        return Many[_json_type(args[0])]  # type: ignore[misc]  # made at run time
-    return hint
 
 
 def body_of(

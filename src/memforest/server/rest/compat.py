@@ -1,126 +1,601 @@
-"""Facades for clients of other memories: what they share, and OpenAI's route for searching a vector store.
+"""Facades for clients of other memories: mem0's routes, as its client `mem0ai` 2.2 calls them, and OpenAI's search of a vector store.
 
-Their bodies refuse unknown fields, and their errors are problems that also have the form which each client reads. Their routes
-are left out of the OpenAPI description; those of mem0 are registered with and without the slash at the end.
+What they mean here, and what is not mapped, is told in docs/compat.md. Their bodies refuse unknown fields, and their routes are left
+out of the OpenAPI description.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import date, timedelta, timezone
+from typing import Annotated, Any, ClassVar, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from memforest.errors import MemForestError
+from memforest.errors import IdempotencyError, InputError, MemForestError, NotFoundError, TimestampError
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.user import AsyncUserMemory
+from memforest.read.results import IngestResult
+from memforest.reading.timestamps import parse_timestamp
 from memforest.server.auth import Scope
+from memforest.server.rest import compat_records as records
 from memforest.server.rest import problems
-from memforest.server.rest.mem0_records import Mem0Memory, Memories, read_openai
+from memforest.server.rest.bodies import Id, Many
 from memforest.server.rest.routing import Forest, KeyedRoute, Needs, Who
+from memforest.settings import MAX_PAGE, MAX_TOP_K
+
+MEM0 = "/compat/mem0"
+OPENAI = "/compat/openai/v1"
+
+_EXTRACTED = "What is extracted is set by the server's configuration."
+_LEFT_OUT = "Leave out of the messages what is not to be kept, or delete it."
+_GRAPH = "GET /v1/users/{user_id}/graph, or entities and relations there."
+_OLDER = ("An older version of the API", "Use mem0ai 2.2, which calls v3/memories.")
+REFUSED = {
+    "enable_graph": _GRAPH,
+    "output_graph": _GRAPH,
+    "custom_categories": "Statements get topics of their own, which are shown as categories; put yours into metadata.",
+    "custom_instructions": _EXTRACTED,
+    "agent_custom_instructions": _EXTRACTED,
+    "includes": _LEFT_OUT,
+    "excludes": _LEFT_OUT,
+    "structured_data_schema": "Put structured data into metadata.",
+    "expiration_date": "Give update a time in `valid_to` over /v1, delete what is not to be kept, or set Config.retention.",
+    "immutable": "What was said is never changed; a correction can be undone.",
+    "only_metadata_based_search": "List with a filter instead (get_all).",
+}
+"""Options that cannot be honoured, and what to use instead."""
+WITHOUT_EFFECT = frozenset(
+    (
+        *(
+            "version",
+            "api_version",
+            "output_format",
+            "async_mode",
+            "source",
+            "org_id",
+            "org_name",
+            "project_id",
+        ),
+        *("project_name", "show_expired", "rerank", "keyword_search", "filter_memories"),
+    )
+)
+"""Options that are accepted and change nothing."""
+INSTEAD = {
+    "/v1/exports": ("A memory export", "Use `memforest export`, or GET /v1/users/{user_id}/export."),
+    "/v1/summary": ("A summary of an export", "Ask a question over /v1, or look at the trees of the memory."),
+    "/api/v1/webhooks": ("A webhook", "Follow the events of a job: /v1/jobs/{job_id}/events."),
+    "/v1/feedback": ("Feedback", "Correct the memory (update), or delete it."),
+    "/v2/profiles": ("A profile by a schema", "GET /v1/users/{user_id}/profile has it in quoted lines."),
+    "/api/v1/orgs": ("A project", "The server has settings; tenants are made with `memforest keys`."),
+    "/v1/memories/search": _OLDER,
+    "/v2/memories": _OLDER,
+}
+"""Beginnings of paths, what they mean, and what to use instead."""
 
 
-class UnmappedError(Exception):
-    """A request without a counterpart in memforest; the message names what to use instead."""
-
-
-def unmapped(what: str, instead: str) -> UnmappedError:
+def unmapped(what: str, instead: str) -> HTTPException:
     """Return the error of a feature without a counterpart.
 
     Args:
         what: that is not mapped.
         instead: what to use in its place: a sentence.
     """
-    return UnmappedError(f"{what} has no counterpart in memforest. {instead}")
+    return HTTPException(501, f"{what} has no counterpart in memforest. {instead}")
 
 
 class StrictBody(BaseModel):
-    """A body that refuses unknown fields."""
+    """A body that refuses unknown fields, and mem0's options that cannot be honoured unless they ask for nothing."""
 
-    model_config = ConfigDict(extra="forbid", strict=False)
+    model_config = ConfigDict(extra="forbid")
+    refused: ClassVar[Mapping[str, str]] = REFUSED
 
-
-class FacadeRoute(KeyedRoute):
-    """A route that answers errors in the form that the facade's client reads."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which answers memforest's errors itself."""
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except UnmappedError as error:
-                answer: Response = problems.problem(501, "NotMapped", str(error))
-            except (MemForestError, HTTPException, RequestValidationError) as error:
-                handlers = request.app.exception_handlers
-                handler = next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)
-                answer = await handler(request, error)
-            # mem0's client reads the text of a problem in ``detail`` (see `Around`), OpenAI's in ``error.message``.
-            if "/compat/openai/" not in request.url.path or not isinstance(answer.body, bytes):
-                return answer
-            body = json.loads(answer.body)
-            body["error"] = {
-                "message": body.get("detail", ""),
-                "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
-                "code": str(body.get("type", "")).rpartition(":")[2],
-                "param": None,
-            }
-            headers = {
-                key: value
-                for key, value in answer.headers.items()
-                if key not in ("content-length", "content-type")
-            }
-            return JSONResponse(body, answer.status_code, headers, problems.MEDIA_TYPE)
-
-        return handled
+    @model_validator(mode="before")
+    @classmethod
+    def _options(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        for name in cls.refused.keys() & given.keys():
+            if given[name] not in (None, False, "", [], {}):
+                raise unmapped(f"The option {name}", cls.refused[name])
+        return {name: one for name, one in given.items() if name not in {*cls.refused, *WITHOUT_EFFECT}}
 
 
-PREFIX = "/compat/mem0"
+class Ids(StrictBody):
+    """Whose memories are meant."""
 
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    app_id: Id | None = None
+    run_id: Id | None = None
+
+    def ids(self) -> dict[str, str]:
+        """Return those that are given."""
+        return {name: value for name in records.IDS if (value := getattr(self, name)) is not None}
+
+
+class Add(Ids):
+    """The body of ``v3/memories/add``."""
+
+    filters: Ids = Ids()
+    messages: str | dict[str, Any] | Many[dict[str, Any]]
+    metadata: dict[str, Any] | None = None
+    infer: bool = True
+    timestamp: int | float | str | None = None
+
+    def owner(self) -> dict[str, str]:
+        """Return the given ids, those in ``filters`` included."""
+        return {**self.filters.ids(), **self.ids()}
+
+    def turns(self) -> list[dict[str, Any]]:
+        """Return the messages as turns with the owner's ids and metadata."""
+        given = (
+            {"role": "user", "content": self.messages} if isinstance(self.messages, str) else self.messages
+        )
+        kept: dict[str, Any] = {"run_id": None, **self.owner()}
+        kept.pop("user_id", None)
+        if self.metadata:
+            kept["metadata"] = self.metadata
+        return [{**one, **kept} for one in ([given] if isinstance(given, dict) else given)]
+
+
+class List(Ids):
+    """The body of ``v3/memories/``."""
+
+    filters: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+    categories: Many[str] | None = None
+    fields: Many[str] | None = None
+    start_date: str | None = None
+    end_date: str | None = None
+    latest_only: bool = False
+
+    def wanted(self) -> records.Filter:
+        """Return all conditions as one filter; ids beside the filter are conditions too."""
+        created: dict[str, str | None] = {"gte": self.start_date, **_until(self.end_date)}
+        dated = {op: time for op, time in created.items() if time is not None}
+        parts: list[Any] = [
+            self.filters,
+            self.ids(),
+            self.metadata and {"metadata": self.metadata},
+            self.categories and {"categories": {"in": self.categories}},
+            dated and {"created_at": dated},
+        ]
+        given = records.read_mem0({"AND": found} if (found := [part for part in parts if part]) else None)
+        latest = records.Filter("eq", (), ("superseded",), False)
+        return records.Filter("all", (given, latest)) if self.latest_only else given
+
+
+def _until(end: str | None) -> dict[str, str | None]:
+    """Return the condition of an end date, which includes that day, or of an end time."""
+    try:
+        return {"lt": (date.fromisoformat(end or "") + timedelta(days=1)).isoformat()}
+    except (ValueError, OverflowError):  # a time, the last day that there is, or neither
+        return {"lte": end}
+
+
+class Search(List):
+    """The body of ``v3/memories/search``."""
+
+    query: Annotated[str, Field(min_length=1)]
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, validation_alias=AliasChoices("top_k", "limit"))] = 10
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+    reference_date: int | float | str | None = None
+
+
+MOST_QUERY_CHARS = 4_000
+"""Longest filter in an address."""
+
+
+def _literal(text: str) -> Any:
+    """Return the value of JSON, or of a Python literal, as mem0's client sends a dict in an address."""
+    if len(text) <= MOST_QUERY_CHARS:
+        for read in (json.loads, ast.literal_eval):
+            with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                return read(text)
+    raise ValueError("give a JSON object")
+
+
+class DeleteAll(List):
+    """The query of a deletion."""
+
+    filters: Annotated[Mapping[str, Any] | None, BeforeValidator(_literal)] = None
+
+
+class Update(StrictBody):
+    """The body of a PUT to one memory."""
+
+    refused = {
+        **REFUSED,
+        "metadata": "It is kept with what was said; delete that and add it again with other metadata.",
+    }
+    text: str | None = None
+    timestamp: int | float | str | None = None
+
+
+class One(Update):
+    """One memory of a batch."""
+
+    memory_id: str
+
+
+class Batch(StrictBody):
+    """The body of a batch."""
+
+    memories: Annotated[Many[One], Field(min_length=1, max_length=1000)]
+
+
+mem0 = APIRouter(prefix=MEM0, route_class=KeyedRoute, include_in_schema=False)
 
 _REST = PathConvertor()
 # The rest of a path, whatever is in it: a user's id may hold a line break.
 _REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
 register_url_convertor("rest", _REST)
 
-F = TypeVar("F", bound=Callable[..., Any])
+Page = Annotated[int, Query(ge=1, le=1_000_000)]
 
 
-def facade(prefix: str = PREFIX) -> APIRouter:
-    """Return a router for the routes of a facade, mem0's by default."""
-    return APIRouter(prefix=prefix, route_class=FacadeRoute, include_in_schema=False)
+def _needs(scope: Scope) -> dict[str, Any]:
+    return {"dependencies": [Depends(Needs(scope))], "response_model": None}
 
 
-def route(router: APIRouter, method: str, path: str, scope: Scope | None) -> Callable[[F], F]:
-    """Return a decorator that registers a function for a method and path, with and without the last slash.
+@mem0.get("/v1/ping/")
+async def ping(who: Who) -> dict[str, Any]:
+    """Confirm that the key is valid. Organisation and project are fixed: a tenant here has neither."""
+    return {"status": "ok", "org_id": "memforest", "project_id": "default", "user_email": None}
 
-    Args:
-        router: that gets the route.
-        method: of HTTP.
-        path: with the slash at the end that mem0's client sends.
-        scope: what the caller must be allowed; None for whoever has a key.
+
+@mem0.post("/v3/memories/add/", **_needs("write"))
+async def add(
+    request: Request,
+    body: Add,
+    forest: Forest,
+    who: Who,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> dict[str, Any]:
+    """Add messages, synchronously; the returned event is that of their session."""
+    user = body.owner().get("user_id") or who.user
+    if user is None:
+        raise InputError("whose memory? give user_id; agent_id, app_id and run_id are kept with what is said")
+    handle = forest.user(who.user_id(user))
+    async with request.app.state.access.ingesting(who):
+        result = await _added_at_its_time(handle, body, idempotency_key)
+    found: list[records.Memory | None] = []
+    if result.added:
+        # Of a very long session, those among its last thousand.
+        whole = await handle.list(session_id=result.session_id, limit=1)
+        last = max(0, whole.total - MAX_PAGE)
+        page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=last)
+        memories = records.Memories(forest, user)
+        found = [
+            await memories.of_fact(one) for one in page if {one.statement, *one.wordings} & {*result.added}
+        ]
+    new = [one.fields for one in found if one is not None]
+    return {
+        "message": f"{result.turns_added} messages stored, {len(result.added)} memories added",
+        "status": "FAILED" if result.failed else "PENDING" if result.left else "SUCCEEDED",
+        "event_id": records.seal("e", user, result.session_id),
+        "results": [{"id": one["id"], "memory": one["memory"], "event": "ADD"} for one in new],
+    }
+
+
+async def _added_at_its_time(handle: AsyncUserMemory, body: Add, key: str | None) -> IngestResult:
+    """Add to a session, or to a new one beside it if the messages are older than its end: mem0's clients add in any order.
+
+    A repeated write with the same key is looked for in both sessions.
     """
-
-    def register(function: F) -> F:
-        for one in (path, path.rstrip("/")):
-            router.add_api_route(
-                one,
-                function,
-                methods=[method],
-                dependencies=[] if scope is None else [Depends(Needs(scope))],
-                response_model=None,
-            )
-        return function
-
-    return register
+    run = body.owner().get("run_id")
+    session_id = run if run is None or body.infer else f"{run}-verbatim"
+    options: dict[str, Any] = {"timestamp": body.timestamp, "infer": body.infer, "idempotency_key": key}
+    try:
+        return await handle.add(body.turns(), session_id=session_id, **options)
+    except (TimestampError, IdempotencyError):
+        if body.timestamp is None:
+            raise
+        said, _ = parse_timestamp(body.timestamp, timezone=timezone.utc, field="timestamp")
+        beside = session_id or ("live" if body.infer else "live-verbatim")
+        return await handle.add(body.turns(), session_id=f"{beside}-{said.isoformat()}", **options)
 
 
-openai = facade("/compat/openai/v1")
+@mem0.get("/v1/event/{event_id}/", **_needs("read"))
+async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
+    """Return the status of the session that was added to."""
+    sealed = records.unseal(event_id, who, "e")
+    for one in await forest.user(sealed.user).sessions():
+        if one.session_id == sealed.parts[0]:
+            waits = "SUCCEEDED" if one.status == "ingested" else "PENDING"
+            status = "FAILED" if one.failed_chunks else waits
+            return {"id": event_id, "event_type": "ADD", "status": status, "results": []}
+    raise records.no_such_memory()
+
+
+async def _searched(
+    memories: list[records.Memories], queries: list[str], wanted: records.Filter, most: int, **options: Any
+) -> list[records.Memory]:
+    """Return what any of the queries finds in any of the memories, each once, best first."""
+    found: dict[str, records.Memory] = {}
+    for one in memories:
+        for query in queries:
+            for record in await one.search(query, wanted, most, **options):
+                known = found.get(record.fields["id"], record)
+                found[record.fields["id"]] = max(known, record, key=lambda one: one.score)
+    return sorted(found.values(), key=lambda record: -record.score)[:most]
+
+
+@mem0.post("/v3/memories/search/", **_needs("read"))
+async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
+    """Return the memories that answer a query and pass a filter, best first."""
+    wanted = body.wanted()
+    found = await _searched(
+        records.meant(forest, who, wanted),
+        [body.query],
+        wanted,
+        body.top_k,
+        least=body.threshold,
+        reference_date=body.reference_date,
+    )
+    return {"results": [record.shown(body.fields, score=record.score) for record in found]}
+
+
+@mem0.post("/v3/memories/", **_needs("read"))
+async def get_all(
+    request: Request,
+    body: List,
+    forest: Forest,
+    who: Who,
+    page: Page = 1,
+    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> dict[str, Any]:
+    """List facts in time order, a page at a time."""
+    wanted = body.wanted()
+    offset, total, found = (page - 1) * page_size, 0, list[records.Memory]()
+    for memories in records.meant(forest, who, wanted):
+        more, count = await memories.page(wanted, max(0, offset - total), page_size)
+        found += more[: page_size - len(found)]
+        total += count
+    at = f"{request.url.path}?page={{}}&page_size={page_size}"
+    return {
+        "count": total,
+        "next": at.format(page + 1) if page * page_size < total else None,
+        "previous": at.format(page - 1) if page > 1 else None,
+        "results": [record.shown(body.fields) for record in found],
+    }
+
+
+@mem0.get("/v1/memories/{memory_id}/", **_needs("read"))
+async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
+    """Return one memory under its id; a corrected one with its newest text."""
+    return {**(await _found(memory_id, forest, who)).shown(), "id": memory_id}
+
+
+@mem0.get("/v1/memories/{memory_id}/history/", **_needs("read"))
+async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
+    """Return the history of one memory, oldest first."""
+    sealed = records.unseal(memory_id, who)
+    record = await records.Memories(forest, sealed.user).find(sealed)
+    entries = await forest.user(sealed.user).history(sealed.parts[0]) if sealed.kind == "f" else ()
+    told: list[dict[str, Any]] = []
+    for one in entries:
+        at = {"created_at": one.at, "updated_at": one.at}
+        if one.kind == "said" and not told:
+            words = [{"role": one.speaker, "content": one.quote}]
+            told.append({"event": "ADD", "old_memory": None, "new_memory": one.text, "input": words, **at})
+        elif one.kind in ("corrected", "undone"):
+            told.append({"event": "UPDATE", "old_memory": one.replaced, "new_memory": one.text, **at})
+        elif one.kind == "forgotten":
+            told.append({"event": "DELETE", "old_memory": one.text, "new_memory": None, **at})
+    own = {name: record.fields[name] for name in ("user_id", "metadata", "created_at")}
+    own |= {"memory_id": memory_id, "input": [], "updated_at": own["created_at"]}
+    first = {"event": "ADD", "old_memory": None, "new_memory": record.fields["memory"]}
+    return [{"id": f"{memory_id}:{number}", **own, **one} for number, one in enumerate(told or [first])]
+
+
+@mem0.put("/v1/memories/{memory_id}/", **_needs("write"))
+async def update(memory_id: str, body: Update, forest: Forest, who: Who) -> dict[str, Any]:
+    """Correct the text or the start time of a memory."""
+    await _update(await _found(memory_id, forest, who), body, forest)
+    return await get(memory_id, forest, who)
+
+
+@mem0.delete("/v1/memories/{memory_id}/", **_needs("delete"))
+async def delete(memory_id: str, forest: Forest, who: Who, delete_linked: bool = False) -> dict[str, str]:
+    """Delete a memory with the words that it was made from."""
+    if delete_linked:
+        raise unmapped(
+            "The option delete_linked", "Delete each memory, or all that was said of an entity over /v1."
+        )
+    await _delete(await _found(memory_id, forest, who), forest)
+    return {"message": "Memory deleted successfully!"}
+
+
+@mem0.put("/v1/batch/", **_needs("write"))
+async def batch_update(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
+    """Correct several memories, one after the other; all have to exist."""
+    if any(one.text is None and one.timestamp is None for one in body.memories):
+        raise InputError("each memory of the batch needs a text or a timestamp")
+    found = [await _found(one.memory_id, forest, who) for one in body.memories]
+    for record, one in zip(found, body.memories, strict=True):
+        await _update(record, one, forest)
+    return {"message": f"Successfully updated {len(body.memories)} memories"}
+
+
+@mem0.delete("/v1/batch/", **_needs("delete"))
+async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
+    """Delete several memories, one after the other; all have to exist."""
+    for record in [await _found(one.memory_id, forest, who) for one in body.memories]:
+        # Deleting one deletes its words, and with them what else was made of those.
+        with suppress(NotFoundError):
+            await _delete(record, forest)
+    return {"message": f"Successfully deleted {len(body.memories)} memories"}
+
+
+@mem0.delete("/v1/memories/", **_needs("delete"))
+async def delete_all(query: Annotated[DeleteAll, Query()], forest: Forest, who: Who) -> dict[str, str]:
+    """Delete the turns that pass a filter, or the whole user if it names only the user; refuse without a filter."""
+    wanted = query.wanted()
+    named = records.fields_in(wanted)
+    if not named or (named == {"user_id"} and records.users_of(wanted) is None):
+        raise InputError(
+            "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
+        )
+    if named & {"categories", "id", "memory", "updated_at", "superseded"}:
+        raise unmapped(
+            "Deleting by categories, keywords, memory_ids or updated_at",
+            "Find the memories with get_all and delete them by id.",
+        )
+    gone = 0
+    for memories in records.meant(forest, who, wanted):
+        with suppress(NotFoundError):  # there may be no such user
+            if named != {"user_id"}:
+                gone += await _delete_matching(memories, wanted)
+            elif records.matches(wanted, {"user_id": memories.user}):
+                gone += (await forest.user(memories.user).delete_all()).gone.get("turns", 0)
+    return {"message": f"Memories deleted successfully! ({gone} messages)"}
+
+
+async def _delete_matching(memories: records.Memories, wanted: records.Filter) -> int:
+    """Delete the turns that pass a filter; return their number."""
+    handle, gone = memories.forest.user(memories.user), 0
+    for session in await handle.sessions():
+        turns = await memories.turns(session.session_id)
+        hit = [turn for turn in turns if records.matches(wanted, turn.fields)]
+        if len(hit) == len(turns) > 0:
+            await handle.delete(session_id=session.session_id)
+        else:
+            for turn in hit:
+                await handle.delete(turn=(turn.session_id, turn.turn_id))
+        gone += len(hit)
+    return gone
+
+
+async def _found(memory_id: str, forest: AsyncMemForest, who: Who) -> records.Memory:
+    sealed = records.unseal(memory_id, who)
+    return await records.Memories(forest, sealed.user).find(sealed)
+
+
+async def _update(record: records.Memory, body: Update, forest: AsyncMemForest) -> None:
+    if record.fact is None:
+        raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
+    # The same update sent again has nothing left to change.
+    text = None if body.text is not None and body.text.strip() == record.fields["memory"] else body.text
+    start = body.timestamp
+    if start is not None:
+        moment, _ = parse_timestamp(start, timezone=timezone.utc, field="timestamp")
+        start = None if moment == record.fact.start else start
+    if text is not None or start is not None:
+        await forest.user(record.fields["user_id"]).update(record.fact.fact_id, text, valid_from=start)
+
+
+async def _delete(record: records.Memory, forest: AsyncMemForest) -> None:
+    handle = forest.user(record.fields["user_id"])
+    if record.fact is None:
+        await handle.delete(turn=(record.session_id, record.turn_id))
+    else:
+        await handle.delete(record.fact.fact_id)
+
+
+@mem0.get("/v1/entities/")
+async def entities(
+    forest: Forest, who: Who, page: Page = 1, page_size: Annotated[int, Query(ge=1, le=10_000)] = 10_000
+) -> dict[str, Any]:
+    """List the users: a user's key lists that user, other keys need the scope admin."""
+    who.require("admin" if who.user is None else "read")
+    if who.user is None:
+        users = await forest.list_users()
+    else:
+        users = [who.user] if await forest.has_user(who.user) else []
+    end = page * page_size
+    return {
+        "count": len(users),
+        "next": page + 1 if end < len(users) else None,
+        "previous": page - 1 if page > 1 else None,
+        "results": [
+            {"id": user, "name": user, "type": "user", "metadata": None}
+            for user in users[end - page_size : end]
+        ],
+    }
+
+
+@mem0.delete("/v2/entities/{kind}/{name:rest}", **_needs("delete"))
+async def delete_entity(
+    kind: Literal["user", "agent", "app", "run"], name: str, forest: Forest, who: Who
+) -> dict[str, str]:
+    """Delete a user with everything that was said; refuse other kinds of entities.
+
+    The slash that mem0's client sends at the end is no part of the name.
+    """
+    if kind != "user":
+        raise unmapped(
+            f"Deleting the {kind} of all users", f"Use delete_all(user_id=…, {kind}_id=…), for each user."
+        )
+    try:
+        await forest.user(who.user_id(name.removesuffix("/"))).delete_all()
+    except NotFoundError:
+        raise NotFoundError("there is no such entity") from None
+    return {"message": "Entity deleted successfully!"}
+
+
+@mem0.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def not_mapped(path: str, who: Who) -> None:
+    """Answer 501 to unmapped paths, so that a missing feature does not look like a missing memory."""
+    for beginning, (what, instead) in INSTEAD.items():
+        if f"/{path}/".startswith(f"{beginning}/"):
+            raise unmapped(what, instead)
+    if path.startswith("v1/memories/"):
+        raise records.no_such_memory()  # an id with a slash, which none has
+    raise unmapped(
+        "This route", "docs/compat.md lists what is mapped; /openapi.json, the routes of the server."
+    )
+
+
+class OpenAIRoute(KeyedRoute):
+    """A route whose errors are problems that OpenAI's client can read too, in ``error``."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, which answers errors itself."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except (MemForestError, HTTPException, RequestValidationError) as error:
+                handlers = request.app.exception_handlers
+                answer = await next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)(
+                    request, error
+                )
+            body = json.loads(answer.body)
+            body["error"] = {
+                "message": body["detail"],
+                "type": "invalid_request_error" if answer.status_code < 500 else "server_error",
+                "code": body["type"].rpartition(":")[2],
+                "param": None,
+            }
+            headers = {
+                name: answer.headers[name]
+                for name in ("retry-after", "www-authenticate")
+                if name in answer.headers
+            }
+            return JSONResponse(body, answer.status_code, headers, problems.MEDIA_TYPE)
+
+        return handled
+
+
+openai = APIRouter(prefix=OPENAI, route_class=OpenAIRoute, include_in_schema=False)
 
 MOST_ATTRIBUTES = 16
 MOST_KEY_CHARS = 64
@@ -130,6 +605,31 @@ MOST_VALUE_CHARS = 512
 Text = Annotated[str, Field(min_length=1)]
 
 
+class Comparison(StrictBody):
+    """A filter on an attribute."""
+
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    key: Text
+    value: Any
+
+    def read(self) -> records.Filter:
+        """Return it as a filter."""
+        return records.condition(("attributes", self.key), self.type, self.value)
+
+
+class Compound(StrictBody):
+    """Filters of which all or any have to pass."""
+
+    type: Literal["and", "or"]
+    filters: Annotated[Many[Comparison | Compound], Field(min_length=1)]
+
+    def read(self) -> records.Filter:
+        """Return it as a filter."""
+        return records.Filter(
+            "all" if self.type == "and" else "any", tuple(one.read() for one in self.filters)
+        )
+
+
 class Ranking(StrictBody):
     """``ranking_options``: rankers are accepted and change nothing, as the server has one of its own."""
 
@@ -137,52 +637,52 @@ class Ranking(StrictBody):
     score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
 class VectorSearch(StrictBody):
     """The body of a search."""
 
-    query: Text | Annotated[list[Text], Field(min_length=1, max_length=16)]
-    filters: Any = None
+    query: Annotated[list[Text], Field(min_length=1, max_length=16), BeforeValidator(_listed)]
+    filters: Annotated[Comparison | Compound | None, BeforeValidator(records.bounded)] = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    ranking_options: Ranking | None = None
+    ranking_options: Ranking = Ranking()
     rewrite_query: bool = False
 
 
-@openai.post("/vector_stores/{user:rest}/search", dependencies=[Depends(Needs("read"))], response_model=None)
-async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
+@openai.post("/vector_stores/{user:rest}/search", **_needs("read"))
+async def search_store(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
     """Search a user's memory; several queries run one after the other, and each result is returned once.
 
     Raises:
         NotFoundError: if the caller may not see that user.
     """
-    wanted = read_openai(body.filters)
-    least = 0.0 if body.ranking_options is None else body.ranking_options.score_threshold
-    queries = [body.query] if isinstance(body.query, str) else body.query
-    memories = Memories(forest, who.user_id(user))
-    found: dict[str, Mem0Memory] = {}
-    for query in queries:
-        for record in await memories.search(query, wanted, most=body.max_num_results, least=least):
-            known = found.get(record.id)
-            if known is None or (record.score or 0.0) > (known.score or 0.0):
-                found[record.id] = record
-    best = sorted(found.values(), key=lambda record: -(record.score or 0.0))[: body.max_num_results]
+    found = await _searched(
+        [records.Memories(forest, who.user_id(user))],
+        body.query,
+        records.Filter() if body.filters is None else body.filters.read(),
+        body.max_num_results,
+        least=body.ranking_options.score_threshold,
+    )
     return {
         "object": "vector_store.search_results.page",
-        "search_query": queries,
-        "data": [_shown(record) for record in best],
+        "search_query": body.query,
+        "data": [_result(record) for record in found],
         "has_more": False,
         "next_page": None,
     }
 
 
-def _shown(record: Mem0Memory) -> dict[str, Any]:
+def _result(record: records.Memory) -> dict[str, Any]:
     kept = {
         key[:MOST_KEY_CHARS]: value[:MOST_VALUE_CHARS] if isinstance(value, str) else value
-        for key, value in list(record.attributes().items())[:MOST_ATTRIBUTES]
+        for key, value in list(record.fields["attributes"].items())[:MOST_ATTRIBUTES]
     }
     return {
-        "file_id": record.id,
+        "file_id": record.fields["id"],
         "filename": record.session_id,
-        "score": record.score or 0.0,
+        "score": record.score,
         "attributes": kept,
-        "content": [{"type": "text", "text": record.text}],
+        "content": [{"type": "text", "text": record.fields["memory"]}],
     }

@@ -8,10 +8,8 @@ Source: https://www.rfc-editor.org/rfc/rfc9457
 
 from __future__ import annotations
 
-import errno
 import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -24,53 +22,17 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from memforest import errors
-from memforest.server import auth
-from memforest.server.auth import place_of
+from memforest.server.auth import STATUS, detail_of, place_of, status_of
 
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FIELDS = 20
 """Most wrong fields that one problem lists."""
-DETAIL_CHARS = 2_000
 RETRY_S = 5
 """When to try again where nothing better is known, in seconds."""
 LOCKED_S = 1
-
-_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.StoreLockedError, "another process is writing to this memory; try again"),
-    (errors.StoreClosedError, "the memory was closed meanwhile; try again"),
-    (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
-    (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
-    (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
-    (errors.SchemaVersionError, "another version of memforest wrote the memory"),
-    (errors.IndexStateError, "the trees of an index cannot be made; the other indexes are not concerned"),
-    (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
-    (errors.StoreError, "the memory cannot be used; the server's log says more"),
-    (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),
-    (errors.ModelRequestError, "the model does not accept this request: it may be too long"),
-    (errors.StepError, "a model's reply could not be used; what was received is stored, and resume goes on"),
-    (errors.EmbedderMismatchError, "the memory was made with another embedder than the server's"),
-    (errors.WeightsError, "the weights of a model cannot be used; the server's log says more"),
-    (errors.ModelRefusedError, "a model refuses the server's requests; its settings need attention"),
-    (errors.ModelError, "a model cannot be reached; what was received is stored, try again"),
-    (errors.ConfigError, "the server's configuration does not allow this"),
-    (errors.SomeUsersFailedError, "it is done for all users but some; the server's log names them"),
-    (errors.MemForestError, "the server could not do this; its log says more"),
-)
-FULL = "the disk of the server is full; what was received before is kept, and resume goes on with it when there is room"
 UNEXPECTED = "the server met an error that it did not expect; its log says where"
-
-_OWN_WORDS = (
-    errors.InputError,
-    errors.NotFoundError,
-    errors.SessionConflictError,
-    errors.CorrectionError,
-    errors.AccessError,
-)
-"""Errors whose message is about what was asked, and is told as it is."""
-_PLACE = re.compile(r"://|(?:^|[\s'\"=(])(?:~?/|[A-Za-z]:[\\/])\S")
-"""An address or a path."""
 
 
 class WrongField(BaseModel):
@@ -94,30 +56,6 @@ class ProblemDetails(BaseModel):
     )
 
 
-def status_of(error: errors.MemForestError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, errors.StoreWriteError) and is_full(error):
-        return 507
-    return auth.status_of(error)
-
-
-def is_full(error: BaseException) -> bool:
-    """Return whether an error or its cause says that a disk or quota is full.
-
-    SQLite's own is told by its phrase, as Python 3.10 has no error codes.
-    """
-    seen: BaseException | None = error
-    for _ in range(10):
-        if seen is None:
-            return False
-        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        if "disk is full" in str(seen).lower():
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
-
-
 def type_of(kind: type[errors.MemForestError]) -> str:
     """Return the URI of a class of error.
 
@@ -131,17 +69,6 @@ def type_of(kind: type[errors.MemForestError]) -> str:
 def title_of(kind: type[errors.MemForestError]) -> str:
     """Return the title of an error class, from its docstring."""
     return (kind.__doc__ or kind.__name__).strip().split("\n")[0].rstrip(".")
-
-
-def detail_of(error: errors.MemForestError) -> str:
-    """Return the detail of an error that the caller may see."""
-    if isinstance(error, _OWN_WORDS):
-        return str(error)[:DETAIL_CHARS]
-    if isinstance(error, errors.ConfigError) and not _PLACE.search(str(error)):
-        return str(error)[:DETAIL_CHARS]
-    if status_of(error) == 507:
-        return FULL
-    return next(text for kind, text in _FIXED if isinstance(error, kind))
 
 
 def headers_of(error: errors.MemForestError) -> dict[str, str]:
@@ -183,20 +110,6 @@ def answer_of(error: errors.MemForestError) -> JSONResponse:
     return _respond(type_of(kind), title_of(kind), status_of(error), detail_of(error), headers=headers)
 
 
-def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return a problem of a given kind and detail.
-
-    Args:
-        status: of HTTP.
-        name: of the kind.
-        detail: for people: what was wrong and what to do.
-        headers: further ones.
-    """
-    kind = getattr(errors, name, None)
-    title = name if kind is None else title_of(kind)
-    return _respond(f"urn:memforest:error:{name}", title, status, detail, headers=headers)
-
-
 def problem_of(
     kind: type[errors.MemForestError], detail: str, wrong: Sequence[WrongField] = ()
 ) -> JSONResponse:
@@ -207,7 +120,7 @@ def problem_of(
         detail: for people: what was wrong and what to do.
         wrong: the fields that are.
     """
-    status = next(status for one, status in auth.STATUS if issubclass(kind, one))
+    status = next(status for one, status in STATUS if issubclass(kind, one))
     return _respond(type_of(kind), title_of(kind), status, detail, wrong)
 
 
