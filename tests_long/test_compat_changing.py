@@ -169,6 +169,14 @@ def test_delete_all_with_an_id_that_is_empty_deletes_nothing(mem0: Client, name:
     assert mem0.all(ALICE) == ["Alice loves pizza."]
 
 
+def test_delete_all_with_an_id_twice_deletes_nothing(mem0: Client) -> None:
+    """Whichever of the two is meant."""
+    for user in ("alice", "bob"):
+        new(mem0, "I love pizza.", user)
+    assert mem0("DELETE", "/v1/memories/?user_id=alice&user_id=bob").status_code == 422
+    assert mem0.all(ALICE) and mem0.all({"user_id": "bob"})
+
+
 def test_delete_all_of_a_user(mem0: Client) -> None:
     """By an id in the address, and by filters as the client writes them into it."""
     for query in ("?user_id=alice", "?filters={'user_id': 'alice'}", '?filters={"user_id": "alice"}'):

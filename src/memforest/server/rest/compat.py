@@ -445,8 +445,12 @@ async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
 
 
 @mem0.delete("/v1/memories/", **_needs("delete"))
-async def delete_all(query: Annotated[DeleteAll, Query()], forest: Forest, who: Who) -> dict[str, str]:
+async def delete_all(
+    request: Request, query: Annotated[DeleteAll, Query()], forest: Forest, who: Who
+) -> dict[str, str]:
     """Delete the turns that pass a filter, or the whole user if it names only the user; refuse without a filter."""
+    if twice := [name for name in DeleteAll.model_fields if len(request.query_params.getlist(name)) > 1]:
+        raise InputError(f"delete_all has {', '.join(twice)} more than once; give each once")
     wanted = query.wanted()
     named = records.fields_in(wanted)
     if not named or (named == {"user_id"} and records.users_of(wanted) is None):
