@@ -18,6 +18,7 @@ from tests_long.taking_in import Tenants, request
 from memforest import errors
 from memforest.endpoint import Budget
 from memforest.errors import InputError, NotFoundError
+from memforest.progress import IngestProgress
 from memforest.server import jobs
 from memforest.server.auth import Principal
 from memforest.server.job_rows import ENDED, Job, JobState, sentence, told
@@ -65,19 +66,15 @@ def test_what_is_no_session_is_refused_at_its_place(folder: Path) -> None:
 
     async def main() -> None:
         intake = jobs.Intake(Tenants(folder).access())
-        given = [
-            request("", "s"),
-            request("ana", "s"),
-            request("ana", "\0"),
-            {"turns": []},
-            request("bob", "s"),
-        ]
-        made = await intake.submit(ANA, given)
-        assert [(one.place, one.error) for one in made.refused] == [
-            *((place, "InputError") for place in (0, 2, 3)),
-            (4, "NotFoundError"),
-        ]
-        assert (made.sessions, made.received, made.users) == (5, 1, 1)
+        users = [request(user, "s") for user in ("", "ana")]
+        sessions = [request("ana", session) for session in ("\0", "t", "")]
+        made = await intake.submit(ANA, [*users, *sessions, {"turns": []}, request("bob", "s")])
+        refused = {one.place: one.error for one in made.refused}
+        assert refused == {
+            **dict.fromkeys((0, 5, 6), "NotFoundError"),
+            **dict.fromkeys((2, 4), "InputError"),
+        }
+        assert (made.sessions, made.received, made.users) == (7, 2, 1)
         await intake.close()
 
     asyncio.run(main())
@@ -136,33 +133,41 @@ def test_a_job_is_shown_as_it_is_stored() -> None:
     made.end("failed", to_ms(when))
     shown = made.view()
     assert (shown.made_at.year, shown.ended_at, shown.turns) == (1970, when, 3)
-    assert (shown.error, shown.message) == ("StoreWriteError", "The disk is full or cannot be written.")
+    assert (shown.error, shown.message) == ("StoreWriteError", sentence("StoreWriteError"))
     assert job().view().ended_at is None
     ended = {state for state in get_args(JobState) if job(state=state).view().ended}
     assert ended == ENDED == {"finished", "failed", "cancelled"}
+
+
+def read(made: Job, session: str, done: int, failed: int, total: int) -> None:
+    """Note that chunks of a session were read."""
+    made.note("u", session, IngestProgress("extracted", "ana", session, done, failed, total))
 
 
 def test_chunks_of_a_run_that_goes_on_are_those_that_were_left() -> None:
     """A run that goes on counts from zero what is left to it; what was read before it stays counted."""
     made = job(left={"u": ["s", "t"]})
     for _ in range(2):
-        made.read_chunks("s", 3, 1, 5)
-        made.read_chunks("t", 1, 0, 1)
+        read(made, "s", 3, 1, 5)
+        read(made, "t", 1, 0, 1)
+        read(made, "of another job", 1, 0, 1)
     counts = made.counts()
     assert (counts["chunks"], counts["chunks_done"], counts["chunks_failed"]) == (6, 4, 1)
-    made.read_chunks("s", 0, 0, 2)
+    read(made, "s", 0, 0, 2)
     assert made.chunks["s"] == (3, 0, 5)
-    made.read_chunks("s", 2, 0, 2)
+    read(made, "s", 2, 0, 2)
     assert made.chunks["s"] == (5, 0, 5)
 
 
 def test_a_job_is_left_as_long_as_a_user_is() -> None:
     """Each user ends by itself, and the first error stays; a session that came twice is done twice."""
     made = job(left={"u": ["s", "s", "t"], "v": ["s"], "w": ["s"]})
-    made.finish_session("u", "s")
+    made.note("u", "t", IngestProgress("finished", "ana", "t", 0, 1, 1))
+    assert made.done == 0
+    made.note("u", "s", IngestProgress("finished", "ana", "s", 1, 0, 1))
     assert (made.done, made.left["u"]) == (2, ["t"])
-    made.finish_user("v", "ModelRefusedError")
-    made.finish_user("w", "StoreWriteError")
+    made.finish_user("v", errors.ModelRefusedError("no"))
+    made.finish_user("w", errors.StoreWriteError())
     made.finish_user("u", None)
     assert (made.done, made.left, made.error) == (3, {}, "ModelRefusedError")
 
@@ -173,7 +178,7 @@ def test_of_events_of_a_kind_the_last_one_is_kept() -> None:
     made.news.add("received")
     made.tell(1)
     for done in range(4):
-        made.read_chunks("s", done, 0, 3)
+        read(made, "s", done, 0, 3)
         made.tell(2 + done)
     made.end("cancelled", 9)
     made.tell(9)

@@ -233,7 +233,7 @@ def test_of_two_servers_one_works_on_the_jobs_and_the_other_when_that_has_ended(
         watching = await second.watch(WHO, job.id)
         assert (await anext(watching)).kind == "received"
         for asked in (second.submit(WHO, [request("ana", "two")]), second.cancel(WHO, job.id)):
-            with pytest.raises(StoreLockedError, match="another server"):
+            with pytest.raises(StoreLockedError, match="by another process"):
                 await asked
         await first.close()
         access.taking().go.set()

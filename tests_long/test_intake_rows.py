@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import StoreError, StoreLockedError
+from memforest.progress import IngestProgress
 from memforest.server.job_rows import Job, JobRows
 
 
@@ -36,16 +37,16 @@ def begin(rows: JobRows, job_id: str = "j", *, ended_ms: int | None = None, **mo
 
 def found(rows: JobRows, job_id: str = "j") -> Job:
     """Return a job that there is."""
-    job = rows.job(job_id, tenant=None, owner=None)
+    job = rows.job(None, None, job_id)
     assert job is not None
     return job
 
 
 def test_reading_makes_no_file(rows: JobRows) -> None:
     """Where there are no jobs there is no file, whatever is asked."""
-    assert rows.job("j", tenant=None, owner=None) is rows.keyed("k") is None
-    assert rows.page(tenant=None, owner=None, before=None, limit=5) == rows.unfinished() == []
-    rows.delete_old(None, before_ms=1, most=0)
+    assert rows.job(None, None, "j") is rows.keyed("k") is None
+    assert rows.page(None, None, 99, 5) == rows.unfinished() == []
+    rows.delete_old(None, 1, 0)
     assert not rows.path.parent.exists()
 
 
@@ -53,8 +54,8 @@ def test_a_job_comes_back_as_it_was_stored(rows: JobRows) -> None:
     """All of it but what is this process's alone; the last store holds."""
     job = begin(rows, budget=(3, None), left={"u": ["s", "t"]}, names={"u": "ana"}, key="k", request="r")
     job.refused.append((1, "InputError"))
-    job.read_chunks("s", 1, 0, 2)
-    job.finish_session("u", "s")
+    job.note("u", "s", IngestProgress("extracted", "ana", "s", 1, 0, 2))
+    job.note("u", "s", IngestProgress("finished", "ana", "s", 1, 0, 1))
     job.tell(11)
     rows.save(job.row())
     again = found(rows)
@@ -70,9 +71,9 @@ def test_what_is_old_goes_and_what_is_unfinished_stays(rows: JobRows) -> None:
         begin(rows, f"j{number}", ended_ms=2000)
     begin(rows, "old", tenant="t", ended_ms=100)
     begin(rows, "open")
-    rows.delete_old(None, before_ms=1000, most=1)
-    assert [one.id for one in rows.page(tenant=None, owner=None, before=None, limit=9)] == ["open", "j2"]
-    assert [one.id for one in rows.page(tenant="t", owner=None, before=None, limit=9)] == ["t2", "t1", "t0"]
+    rows.delete_old(None, 1000, 1)
+    assert [one.id for one in rows.page(None, None, 99, 9)] == ["open", "j2"]
+    assert [one.id for one in rows.page("t", None, 99, 9)] == ["t2", "t1", "t0"]
     assert [one.id for one in rows.unfinished()] == ["open"]
 
 
@@ -81,11 +82,11 @@ def test_pages_of_one_user_and_of_all(rows: JobRows) -> None:
     for i in range(4):
         begin(rows, f"j{i}", owner="u" if i % 2 else "v")
     begin(rows, "other", tenant="t", owner="u")
-    assert [one.id for one in rows.page(tenant=None, owner=None, before=None, limit=3)] == ["j3", "j2", "j1"]
-    assert [one.id for one in rows.page(tenant=None, owner="u", before=None, limit=9)] == ["j3", "j1"]
+    assert [one.id for one in rows.page(None, None, 99, 3)] == ["j3", "j2", "j1"]
+    assert [one.id for one in rows.page(None, "u", 99, 9)] == ["j3", "j1"]
     last = found(rows, "j3").number
-    assert [one.id for one in rows.page(tenant=None, owner="u", before=last, limit=9)] == ["j1"]
-    assert rows.job("j0", tenant=None, owner="u") is rows.job("other", tenant=None, owner="u") is None
+    assert [one.id for one in rows.page(None, "u", last, 9)] == ["j1"]
+    assert rows.job(None, "u", "j0") is rows.job(None, "u", "other") is None
 
 
 def test_a_key_is_that_of_one_job(rows: JobRows) -> None:
@@ -105,7 +106,7 @@ def test_one_process_has_the_lock_until_it_is_closed(rows: JobRows) -> None:
     rows.own()
     rows.own()
     begin(rows)
-    with pytest.raises(StoreLockedError, match="another server"):
+    with pytest.raises(StoreLockedError, match="by another process"):
         second.own()
     assert found(second).turns == 3
     rows.close()
@@ -119,7 +120,7 @@ def test_an_id_is_bound_and_never_part_of_a_statement(rows: JobRows) -> None:
     """What looks like SQL is an id like any other."""
     begin(rows, "'; DROP TABLE job; --")
     assert found(rows, "'; DROP TABLE job; --").turns == 3
-    assert rows.job("' OR 1=1 --", tenant=None, owner=None) is None
+    assert rows.job(None, None, "' OR 1=1 --") is None
 
 
 def test_the_file_may_be_closed_at_any_time(rows: JobRows) -> None:

@@ -18,43 +18,30 @@ from typing import Any, Literal
 
 from memforest import errors
 from memforest.plain import Result
+from memforest.progress import IngestProgress
 from memforest.store.connections import mapped_errors
 from memforest.store.directory import make_directory
 from memforest.store.files import make_own, refuse_link
 from memforest.times import from_ms
-
-_SENTENCES: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.TimestampError, "A time of the session is missing, unreadable or out of range."),
-    (errors.InputError, "The session is malformed; nothing of it was stored."),
-    (errors.IdempotencyError, "The idempotency key came with another session before."),
-    (errors.SessionConflictError, "The session is stored with other turns; replace=true overwrites them."),
-    (errors.NotFoundError, "There is no such user."),
-    (errors.StoreLockedError, "Another process is writing to the memory; try again later."),
-    (errors.StoreWriteError, "The disk is full or cannot be written."),
-    (errors.StoreError, "The memory cannot be used at the moment; the server's log says why."),
-    (errors.ModelError, "A model cannot be used at the moment; the server's log says why."),
-    (errors.ConfigError, "The server's configuration does not fit this memory."),
-    (errors.MemForestError, "The server failed; its log says why."),
-)
-"""Class of an error -> what is said of it, the first that fits."""
-_SPEAKS = (errors.InputError, errors.NotFoundError)
-"""Errors whose messages name only what came with the request."""
 
 
 def sentence(name: str) -> str:
     """Return the message of an error class by its name, without anything of the request.
 
     Example:
-        >>> sentence("StoreWriteError"), sentence("no such class") == sentence("MemForestError")
-        ('The disk is full or cannot be written.', True)
+        >>> sentence("NotFoundError"), sentence("no such class") == sentence("MemForestError")
+        ('There is no such user, session, fact or entity.', True)
     """
     kind = getattr(errors, name) if name in errors.__all__ else errors.MemForestError
-    return next(text for base, text in _SENTENCES if issubclass(kind, base))
+    if kind is errors.MemForestError:
+        return "The server failed; its log says why."
+    return (kind.__doc__ or kind.__name__).strip().split("\n")[0]
 
 
 def told(error: errors.MemForestError) -> str:
     """Return an error's message if it is about the request, else its class's: other messages may name files and endpoints."""
-    return str(error) if isinstance(error, _SPEAKS) else sentence(type(error).__name__)
+    speaks = isinstance(error, (errors.InputError, errors.NotFoundError))
+    return str(error) if speaks else sentence(type(error).__name__)
 
 
 JobState = Literal["queued", "running", "finished", "failed", "cancelled"]
@@ -158,7 +145,7 @@ class Job:
     chunks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """Session -> chunks done, failed and in all."""
     events: dict[EventKind, tuple[int, int]] = field(default_factory=dict)
-    """Kind -> id and time of the last event of that kind: as each tells the whole job, earlier ones are not missed."""
+    """Kind -> id and time of the last event of that kind; as each tells the whole job, earlier ones are not missed."""
     number: int = 0
     """Of its row; this and what follows is not part of it."""
     names: dict[str, str] = field(default_factory=dict)
@@ -171,25 +158,25 @@ class Job:
         """Id of its last event."""
         return max((one for one, _ in self.events.values()), default=0)
 
-    def read_chunks(self, digest: str, done: int, failed: int, total: int) -> None:
-        """Count the chunks of a session that a run has read, of those that were open when it began."""
-        known = max(total, self.chunks.get(digest, (0, 0, 0))[2])
-        self.chunks[digest] = (known - total + done, failed, known)
+    def note(self, user: str, digest: str, step: IngestProgress) -> None:
+        """Count what the core tells of a session of a user, if it is one of the job's that are left."""
+        if digest not in self.left[user]:
+            return
+        if step.stage == "extracted":  # of the chunks that were left when the run began
+            known = max(step.total, self.chunks.get(digest, (0, 0, 0))[2])
+            self.chunks[digest] = (known - step.total + step.done, step.failed, known)
+        elif step.stage == "finished" and not step.failed:
+            self.done += self.left[user].count(digest)
+            self.left[user] = [one for one in self.left[user] if one != digest]
         self.news.add("extracted")
 
-    def finish_session(self, user: str, digest: str) -> None:
-        """Count a session as memory, as often as it was sent."""
-        self.done += self.left[user].count(digest)
-        self.left[user] = [one for one in self.left[user] if one != digest]
-        self.news.add("extracted")
-
-    def finish_user(self, user: str, error: str | None) -> None:
+    def finish_user(self, user: str, error: errors.MemForestError | None) -> None:
         """Note that the work for a user has ended: with an error, or with memory of all of their sessions."""
         sessions = self.left.pop(user)
         if error is None:
             self.done += len(sessions)
         else:
-            self.error = self.error or error
+            self.error = self.error or type(error).__name__
 
     def end(self, state: JobState, now_ms: int) -> None:
         """End the job."""
@@ -279,14 +266,9 @@ class JobRows:
             StoreLockedError: if another process is that.
             StoreError: if the lock cannot be made.
         """
-        try:
-            with self._lock, mapped_errors(self._lock_path):
-                if self._held is None:
-                    self._held = _connect(self._lock_path, "BEGIN EXCLUSIVE", 0.0)
-        except errors.StoreLockedError:
-            raise errors.StoreLockedError(
-                "another server works on the ingest jobs of this directory; send it there"
-            ) from None
+        with self._lock, mapped_errors(self._lock_path):
+            if self._held is None:
+                self._held = _connect(self._lock_path, "BEGIN EXCLUSIVE", 0.0)
 
     def close(self) -> None:
         """Close the file and release the lock; the file opens again at its next use."""
@@ -309,7 +291,7 @@ class JobRows:
             make=True,
         )
 
-    def job(self, job_id: str, *, tenant: str | None, owner: str | None) -> Job | None:
+    def job(self, tenant: str | None, owner: str | None, job_id: str) -> Job | None:
         """Return a job of a tenant, or None; with `owner`, only one that is about that user alone."""
         return next(iter(self._jobs(f"{_SEEN} AND id = ?", tenant, owner, owner, job_id)), None)
 
@@ -317,17 +299,16 @@ class JobRows:
         """Return the job of an idempotency key, by its digest, or None."""
         return next(iter(self._jobs("key = ?", key)), None)
 
-    def page(self, *, tenant: str | None, owner: str | None, before: int | None, limit: int) -> list[Job]:
+    def page(self, tenant: str | None, owner: str | None, before: int, limit: int) -> list[Job]:
         """Return up to `limit` jobs of a tenant, newest first, numbered below `before`; with `owner`, of that user alone."""
-        last = 2**62 if before is None else before
         where = f"{_SEEN} AND number < ? ORDER BY number DESC LIMIT ?"
-        return self._jobs(where, tenant, owner, owner, last, limit)
+        return self._jobs(where, tenant, owner, owner, before, limit)
 
     def unfinished(self) -> list[Job]:
         """Return the jobs of all tenants that have not ended, oldest first."""
         return self._jobs("ended_ms IS NULL ORDER BY number")
 
-    def delete_old(self, tenant: str | None, *, before_ms: int, most: int) -> None:
+    def delete_old(self, tenant: str | None, before_ms: int, most: int) -> None:
         """Delete jobs that ended before a time, and the oldest ended ones of a tenant beyond a number."""
         self._run(
             "DELETE FROM job WHERE ended_ms < ? OR number IN (SELECT number FROM job WHERE tenant IS ? "

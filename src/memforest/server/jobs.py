@@ -19,7 +19,7 @@ from datetime import timedelta
 from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from memforest import errors
 from memforest.endpoint import Budget
@@ -32,7 +32,6 @@ from memforest.server.job_rows import ENDED, EventKind, Job, JobEvent, JobPage, 
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store.directory import file_name, memory_files, owner_of
 from memforest.times import Clock, system_clock, to_ms
-from memforest.write.turns import check_id
 
 MOST_SESSIONS = 1000
 
@@ -97,14 +96,11 @@ def request_digest(digest: str, requests: Sequence[Mapping[str, Any]]) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16, key=digest.encode()).hexdigest()
 
 
-@dataclass(slots=True)
-class Run:
+class Run(NamedTuple):
     """The work under way on one user's received sessions, for one or more jobs."""
 
     jobs: list[Job]
-    work: asyncio.Task[None]
-    refreshed: int = 0
-    """Summaries that it has made."""
+    work: asyncio.Task[object]
 
 
 _log = logging.getLogger(__name__)
@@ -193,9 +189,7 @@ class Intake:
         if self._draining:
             raise errors.StoreClosedError("the server is ending; send it again when it is back")
         if not 1 <= len(requests) <= self.bounds.most_sessions:
-            raise errors.InputError(
-                f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}"
-            )
+            raise errors.InputError(f"{len(requests)} sessions; send 1 to {self.bounds.most_sessions}")
         await self._own()
         job = Job(secrets.token_hex(16), who.tenant, _owner(who), self._now_ms(), len(requests))
         if budget is not None:
@@ -232,13 +226,8 @@ class Intake:
         await self.start()
         listing = Listing.of("jobs")
         key = listing.key(cursor, int)
-        found = await asyncio.to_thread(
-            self._rows.page,
-            tenant=who.tenant,
-            owner=_owner(who),
-            before=None if key is None else int(key[0]),
-            limit=limit + 1,
-        )
+        before = 2**62 if key is None else int(key[0])
+        found = await asyncio.to_thread(self._rows.page, who.tenant, _owner(who), before, limit + 1)
         following = listing.cursor((found[limit - 1].number,)) if len(found) > limit else None
         return JobPage(tuple(one.view() for one in found[:limit]), following)
 
@@ -297,9 +286,6 @@ class Intake:
             self._taking.cancel()
         if self._receiving:
             await asyncio.wait(self._receiving.values(), timeout=within_s + RECEIVE_S)
-        for at, task in self._workers.items():
-            if at not in self._runs:
-                task.cancel()
         for wait_s in (within_s, CANCEL_S):
             if self._workers:
                 _, late = await asyncio.wait(self._workers.values(), timeout=wait_s)
@@ -307,10 +293,8 @@ class Intake:
                     task.cancel()
         for job in [one for one in self._live.values() if one.left and one.ended_ms is None]:
             job.state = "queued"
-            try:
+            with suppress(errors.StoreError):  # the next start goes on with it all the same
                 await self._save(job)
-            except errors.StoreError as exc:  # the next start goes on with it all the same
-                _log.warning("the state of a job was not stored: %s", type(exc).__name__)
         self._live.clear()
         with suppress(MemForestError):
             await asyncio.to_thread(self._rows.close)
@@ -319,12 +303,11 @@ class Intake:
         """Take the jobs that there are as soon as no other server works on them."""
         while not self._owned:
             try:
-                if await asyncio.to_thread(self._rows.path.exists):
+                if await asyncio.to_thread(self._rows.unfinished):
                     await self._own()
             except errors.StoreError as exc:
                 _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
-            if not self._owned:
-                await asyncio.sleep(TAKE_S)
+            await asyncio.sleep(TAKE_S)
 
     async def _own(self) -> None:
         """Become the server that works on the jobs, and go on with those that there are.
@@ -348,9 +331,7 @@ class Intake:
         async with self._receives:
             found = None if job.key is None else await asyncio.to_thread(self._rows.keyed, job.key)
             if found is not None and found.request != job.request:
-                raise errors.IdempotencyError(
-                    "the idempotency key came with other sessions before; take another key"
-                )
+                raise errors.IdempotencyError("the idempotency key came with other sessions; take another")
             if found is not None:
                 return found.view()
             if len(self._open(who.tenant)) >= self.bounds.most_open:
@@ -360,9 +341,7 @@ class Intake:
             self._live[job.id] = job
             try:
                 before = to_ms(self._clock() - timedelta(days=self.bounds.keep_days))
-                await asyncio.to_thread(
-                    self._rows.delete_old, who.tenant, before_ms=before, most=self.bounds.most_kept
-                )
+                await asyncio.to_thread(self._rows.delete_old, who.tenant, before, self.bounds.most_kept)
                 problems = await self._store(who, job, requests)
                 if not job.left:
                     job.error = job.refused[0][1]
@@ -378,29 +357,28 @@ class Intake:
         self, who: Principal, job: Job, requests: Sequence[Mapping[str, Any]]
     ) -> dict[int, MemForestError]:
         """Store the sessions of a job, count them in it, and return the errors of the others by position."""
-        accepted: dict[int, tuple[str, str]] = {}
         problems: dict[int, MemForestError] = {}
         for place, request in enumerate(requests):
             try:
-                user_id = who.user_id(check_id(request.get("user_id"), "user_id"))
-                accepted[place] = (user_id, check_id(request.get("session_id"), "session_id"))
-            except MemForestError as exc:
+                who.user_id(request.get("user_id", ""))
+            except errors.NotFoundError as exc:
                 problems[place] = exc
+        places = [place for place in range(len(requests)) if place not in problems]
         async with self._access.forest(who) as forest:
-            results = await forest.ingest_parallel([requests[place] for place in accepted], defer=True)
-        for (place, (user_id, session_id)), result in zip(accepted.items(), results, strict=True):
+            results = await forest.ingest_parallel([requests[place] for place in places], defer=True)
+        for place, result in zip(places, results, strict=True):
             if isinstance(result, MemForestError):
                 problems[place] = result
                 continue
+            user_id, session_id = (requests[place][name] for name in ("user_id", "session_id"))
             user = hash_of(user_id)
             job.names[user] = user_id
             job.left.setdefault(user, []).append(digest_of(user_id, session_id))
             job.turns += result.turns_added
-        users = {hash_of(user_id) for user_id, _ in accepted.values()}
-        job.users, job.received = len(users), len(requests) - len(problems)
+        job.users, job.received = len(job.left), len(requests) - len(problems)
         job.refused = [(place, type(problems[place]).__name__) for place in sorted(problems)]
-        if job.owner is None and len(users) == 1:
-            [job.owner] = users
+        if len({str(one.get("user_id")) for one in requests}) == 1 and job.left:
+            [job.owner] = job.left
         return problems
 
     def _open(self, tenant: str | None) -> list[Job]:
@@ -434,14 +412,13 @@ class Intake:
             jobs = self._waiting(tenant, user)
             if not jobs:
                 return 0.0
-            work = asyncio.create_task(self._resume(tenant, user))
+            work = asyncio.create_task(self._resume(tenant, user, jobs))
             self._runs[tenant, user] = Run(jobs, work)
             try:
                 while not work.done():
                     await asyncio.wait({work}, timeout=FLUSH_S)
-                    for job in jobs:
-                        if job.news:
-                            await self._save(job)
+                    for job in [one for one in jobs if one.news]:
+                        await self._save(job)
             finally:
                 work.cancel()
                 await asyncio.wait({work}, timeout=CANCEL_S)
@@ -449,45 +426,45 @@ class Intake:
         error = None if work.cancelled() else work.exception()
         if isinstance(error, errors.RateLimitError):
             return min(max(error.retry_after_s, 0.05), 5.0)
-        name = None
         if error is not None:
-            # The message of an error that is none of ours may hold anything.
-            ours = isinstance(error, MemForestError)
-            place = "" if ours else f" at {place_of(error)}"
-            _log.warning("the ingest of a user ended with %s%s", type(error).__name__, place)
-            name = type(error).__name__ if ours else MemForestError.__name__
-        for job in jobs:
-            if job.ended_ms is None:  # it may have been cancelled meanwhile
-                job.finish_user(user, name)
-                if not job.left:
-                    job.end("failed" if job.error else "finished", self._now_ms())
-                await self._save(job)
+            _log.warning("the ingest of a user ended with %s at %s", type(error).__name__, place_of(error))
+            if not isinstance(error, MemForestError):
+                error = MemForestError()  # what another says may hold anything
+        for job in [one for one in jobs if one.ended_ms is None]:  # others were cancelled meanwhile
+            job.finish_user(user, error)
+            if not job.left:
+                job.end("failed" if job.error else "finished", self._now_ms())
+            await self._save(job)
         return 0.0
 
-    async def _resume(self, tenant: str | None, user: str) -> None:
-        """Make memory of what was received for a user."""
-        run = self._runs[tenant, user]
+    async def _resume(self, tenant: str | None, user: str, jobs: Sequence[Job]) -> object:
+        """Make memory of what was received for a user, and count it in the jobs that wait for it."""
         who = Principal(tenant=tenant, key="ingest")
         async with self._access.ingesting(who), self._access.forest(who) as forest:
-            for job in run.jobs:
-                if job.state == "queued":
-                    job.state = "running"
-                    await self._save(job)
-            names = [job.names[user] for job in run.jobs if user in job.names]
+            for job in [one for one in jobs if one.state == "queued"]:
+                job.state = "running"
+                await self._save(job)
+            names = [job.names[user] for job in jobs if user in job.names]
             key = Key.of(forest.config.key)
             user_id = names[0] if names else await asyncio.to_thread(user_of, forest.directory, user, key)
+            refreshed = [job.refreshed for job in jobs]
 
             def on_progress(step: IngestProgress) -> None:
-                _note(run, user, user_id, step)
+                for job, before in zip(jobs, refreshed, strict=True):
+                    if job.ended_ms is None and step.session_id is not None:
+                        job.note(user, digest_of(user_id, step.session_id), step)
+                    elif step.stage == "refreshed" and before + step.done > job.refreshed:
+                        job.refreshed = before + step.done
+                        job.news.add("refreshed")
 
             for tries_left in reversed(range(LOCKED_TRIES)):
                 try:
-                    await forest.resume(user_id, budget=_budget(run.jobs), on_progress=on_progress)
-                    return
+                    return await forest.resume(user_id, budget=_budget(jobs), on_progress=on_progress)
                 except errors.StoreLockedError:
                     if not tries_left:
                         raise
                     await asyncio.sleep(LOCKED_S)
+        return None
 
     async def _save(self, job: Job, *news: EventKind) -> None:
         """Store a job as it is, with the events that tell of its news.
@@ -507,7 +484,7 @@ class Intake:
 
     async def _row(self, who: Principal, job_id: str) -> Job:
         await self.start()
-        job = await asyncio.to_thread(self._rows.job, job_id, tenant=who.tenant, owner=_owner(who))
+        job = await asyncio.to_thread(self._rows.job, who.tenant, _owner(who), job_id)
         if job is None:
             raise errors.NotFoundError("there is no such job")
         return job
@@ -533,25 +510,6 @@ class Intake:
 def _owner(who: Principal) -> str | None:
     """Return the hash of the only user that a caller sees; None for one who sees all of the tenant."""
     return None if who.user is None else hash_of(who.user)
-
-
-def _note(run: Run, user: str, user_id: str, step: IngestProgress) -> None:
-    """Count the core's progress for a user in the jobs of a run."""
-    made = 0
-    if step.stage == "refreshed":  # counted from the beginning of the run
-        made, run.refreshed = max(step.done - run.refreshed, 0), step.done
-    digest = "" if step.session_id is None else digest_of(user_id, step.session_id)
-    for job in run.jobs:
-        if job.ended_ms is not None:
-            continue
-        if made:
-            job.refreshed += made
-            job.news.add("refreshed")
-        elif digest in job.left[user]:  # no session of another write
-            if step.stage == "extracted":
-                job.read_chunks(digest, step.done, step.failed, step.total)
-            elif step.stage == "finished" and not step.failed:
-                job.finish_session(user, digest)
 
 
 def _budget(jobs: Sequence[Job]) -> Budget | None:
