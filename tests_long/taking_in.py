@@ -16,6 +16,7 @@ from memforest.errors import InputError, MemForestError, RateLimitError, StoreEr
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.auth import Access, Principal
 from memforest.store.directory import file_name
+from memforest.write.turns import check_id
 
 __all__ = ["Taking", "Tenants", "request"]
 
@@ -51,8 +52,13 @@ class Taking:
         self.ingest()
         results: list[Any] = []
         for one in requests:
-            if not one["turns"]:
-                results.append(InputError("the session has no turns"))
+            try:
+                for name in ("user_id", "session_id"):
+                    check_id(one.get(name), name)
+                if not one["turns"]:
+                    raise InputError("the session has no turns")
+            except InputError as exc:
+                results.append(exc)
                 continue
             (self.directory / file_name(one["user_id"])).touch()
             self.left.setdefault(one["user_id"], {})[one["session_id"]] = len(one["turns"])

@@ -26,7 +26,7 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.server import job_runs
+from memforest.server import jobs
 from memforest.server.auth import Principal
 from memforest.server.job_rows import JobView
 from memforest.server.jobs import Intake, IntakeBounds
@@ -38,10 +38,9 @@ Job = Callable[[Tenants, Intake], Awaitable[None]]
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
-    monkeypatch.setattr(job_runs, "LOCKED_S", 0.0)
-    # The double's files hold nothing; their owner is the user of the file's name.
-    monkeypatch.setattr("memforest.store.directory.owner_of", lambda path, _key: path.name.split("-")[0])
+    monkeypatch.setattr(jobs, "FLUSH_S", 0.002)
+    monkeypatch.setattr(jobs, "LOOK_S", 0.002)
+    monkeypatch.setattr(jobs, "LOCKED_S", 0.0)
 
 
 def run(folder: Path, work: Job, bounds: IntakeBounds | None = None, **tenants: Any) -> None:
@@ -330,8 +329,8 @@ def test_a_memory_that_another_process_writes_is_tried_again(folder: Path) -> No
     run(folder, work)
 
 
-def test_a_job_that_cannot_be_received_has_failed_and_its_sender_knows_why(folder: Path) -> None:
-    """A job that cannot be received has failed and its sender knows why."""
+def test_a_job_that_cannot_be_received_is_none_and_its_sender_knows_why(folder: Path) -> None:
+    """The same request, with its idempotency key, may be sent again."""
 
     def full() -> None:
         raise StoreWriteError("the disk is full")
@@ -339,11 +338,15 @@ def test_a_job_that_cannot_be_received_has_failed_and_its_sender_knows_why(folde
     async def work(access: Tenants, intake: Intake) -> None:
         access.taking().ingest = full
         with pytest.raises(StoreWriteError):
-            await intake.submit(WHO, [request("ana", "one")])
-        [job] = (await intake.jobs(WHO)).jobs
-        assert (job.state, job.error) == ("failed", "StoreWriteError")
+            await intake.submit(WHO, [request("ana", "one")], idempotency_key="k")
+        assert (await intake.jobs(WHO)).jobs == ()
+        assert set(intake.counts().values()) == {0}
+        access.taking().ingest = lambda: None
+        access.taking().go.set()
+        job = await intake.submit(WHO, [request("ana", "one")], idempotency_key="k")
+        assert (await ended(intake, job)).state == "finished"
 
-    run(folder, work)
+    run(folder, work, IntakeBounds(most_open=1))
 
 
 def test_memories_that_cannot_be_had_fail_the_job(folder: Path) -> None:
@@ -359,7 +362,7 @@ def test_memories_that_cannot_be_had_fail_the_job(folder: Path) -> None:
     run(folder, work, most=1)
 
 
-def test_jobs_are_parked_as_well_as_their_file_allows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_left_as_well_as_their_file_allows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full when the server ends does not keep it from ending."""
 
     def full(*_: Any, **_more: Any) -> None:
@@ -368,7 +371,7 @@ def test_jobs_are_parked_as_well_as_their_file_allows(folder: Path, monkeypatch:
     async def work(access: Tenants, intake: Intake) -> None:
         await intake.submit(WHO, [request("ana", "one")])
         await until(lambda: access.taking().at_work)
-        monkeypatch.setattr("memforest.server.job_rows.JobRows.set_state", full)
+        monkeypatch.setattr("memforest.server.job_rows.JobRows.save", full)
         await intake.close()
         assert not access.taking().at_work
 
@@ -379,10 +382,10 @@ def test_users_are_worked_on_within_the_bounds_of_tenant_and_server(folder: Path
     """Users are worked on within the bounds of tenant and server."""
 
     async def work(access: Tenants, intake: Intake) -> None:
-        jobs = []
+        sent_jobs = []
         for name in ("a", "b", "c"):
             sent = [request(f"u{i}", "one") for i in range(5)]
-            jobs.append((Principal(tenant=name), await intake.submit(Principal(tenant=name), sent)))
+            sent_jobs.append((Principal(tenant=name), await intake.submit(Principal(tenant=name), sent)))
         takings = [access.taking(name) for name in ("a", "b", "c")]
         await until(lambda: sum(one.at_work for one in takings) == 3)
         await asyncio.sleep(0.02)
@@ -390,7 +393,7 @@ def test_users_are_worked_on_within_the_bounds_of_tenant_and_server(folder: Path
         assert max(one.at_work for one in takings) <= 2
         for one in takings:
             one.go.set()
-        for who, job in jobs:
+        for who, job in sent_jobs:
             assert (await ended(intake, job, who)).done == 5
         assert max(one.most_at_work for one in takings) <= 2
 

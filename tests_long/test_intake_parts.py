@@ -1,4 +1,4 @@
-"""Tests of the parts of ingest jobs: what sessions are called, what is told of errors, pages, and tenants that are kept open."""
+"""Tests of the parts of ingest jobs: what sessions are called, what is told of errors, counts, events and budgets."""
 
 from __future__ import annotations
 
@@ -13,41 +13,27 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.table import each
-from tests_long.taking_in import Tenants as Doubles
-from tests_long.taking_in import request
+from tests_long.taking_in import Tenants, request
 
 from memforest import errors
 from memforest.endpoint import Budget
 from memforest.errors import InputError, NotFoundError
-from memforest.server import job_rows, jobs
+from memforest.progress import IngestProgress
+from memforest.server import jobs
 from memforest.server.auth import Principal
-from memforest.server.job_rows import NOT_RECEIVED, JobRow, JobRows, SessionRow, sentence, told
-from memforest.server.job_runs import JobRun, LiveJob, TenantJobs, digest_of, hash_of, user_of
+from memforest.server.job_rows import ENDED, Job, JobState, sentence, told
+from memforest.server.jobs import digest_of, hash_of, user_of
 from memforest.store.directory import file_name
+from memforest.times import to_ms
 
 ANYBODY = Principal()
 ANA = Principal(user="ana")
 LONG = "x" * 200
 
 
-def row(**more: Any) -> JobRow:
-    """Return a job as it is stored."""
-    plain: dict[str, Any] = dict.fromkeys(
-        (
-            *("turns", "refreshed", "users", "sessions", "received", "done"),
-            *("chunks", "chunks_done", "chunks_failed", "last_event"),
-        ),
-        0,
-    )
-    bare = dict.fromkeys(("owner", "ended_ms", "error", "max_calls", "max_tokens", "request"))
-    return JobRow(
-        **{"number": 7, "id": "j", "state": "queued", "made_ms": 0, "changed_ms": 1, **plain, **bare, **more}
-    )
-
-
-def jobs_of(folder: Path) -> TenantJobs:
-    """Return a tenant without jobs."""
-    return TenantJobs(ANYBODY, folder, JobRows(folder / "jobs.sqlite"), asyncio.Semaphore(1))
+def job(**more: Any) -> Job:
+    """Return a job."""
+    return Job("j", None, None, 0, 3, **more)
 
 
 @pytest.mark.parametrize("user", ["ana", "Ana", "a/b", "../x", "Zoë", LONG, "\x7f"])
@@ -56,12 +42,14 @@ def test_a_user_is_found_by_the_hash_of_the_memorys_file(
 ) -> None:
     """Whatever the user is called; and nobody by the hash of somebody who has none."""
     monkeypatch.setattr(
-        "memforest.server.job_runs.owner_of", lambda path, _key: {file_name(user): user}[path.name]
+        "memforest.server.jobs.owner_of", lambda path, _key: {file_name(user): user}[path.name]
     )
-    assert user_of(folder, hash_of(user), None) is None
+    with pytest.raises(NotFoundError):
+        user_of(folder, hash_of(user), None)
     (folder / file_name(user)).touch()
     assert user_of(folder, hash_of(user), None) == user
-    assert user_of(folder, hash_of(user + "2"), None) is None
+    with pytest.raises(NotFoundError):
+        user_of(folder, hash_of(user + "2"), None)
     assert hash_of(user).isalnum()
 
 
@@ -73,32 +61,43 @@ def test_sessions_of_two_users_are_never_called_alike() -> None:
     assert all(word not in digest_of("ana-maria", "monday") for word in ("ana", "monday"))
 
 
-def test_what_is_no_session_is_refused_at_its_place() -> None:
+def test_what_is_no_session_is_refused_at_its_place(folder: Path) -> None:
     """A wrong id, a missing one, and another user than the key's; the others keep their places."""
-    given = [request("ana", "s"), request("", "s"), request("ana", "\0"), {"turns": []}, request("bob", "s")]
-    sessions, problems = jobs.sessions_of(ANA, given)
-    assert [one.place for one in sessions] == [0, 1, 2, 3, 4]
-    assert [one.state for one in sessions] == ["new", *["refused"] * 4]
-    assert {place: type(problem) for place, problem in problems.items()} == {
-        **dict.fromkeys((1, 2, 3), InputError),
-        4: NotFoundError,
-    }
-    assert sessions[0].digest == digest_of("ana", "s")
-    assert {one.file for one in sessions[1:]} == {one.digest for one in sessions[1:]} == {None}
+
+    async def main() -> None:
+        intake = jobs.Intake(Tenants(folder).access())
+        users = [request(user, "s") for user in ("", "ana")]
+        sessions = [request("ana", session) for session in ("\0", "t", "")]
+        made = await intake.submit(ANA, [*users, *sessions, {"turns": []}, request("bob", "s")])
+        refused = {one.place: one.error for one in made.refused}
+        assert refused == {
+            **dict.fromkeys((0, 5, 6), "NotFoundError"),
+            **dict.fromkeys((2, 4), "InputError"),
+        }
+        assert (made.sessions, made.received, made.users) == (7, 2, 1)
+        await intake.close()
+
+    asyncio.run(main())
 
 
 def test_a_refused_session_is_told_with_the_cores_message_where_it_is_known() -> None:
     """Later, when nobody knows it any more, the sentence of its class is there."""
-    refused = [SessionRow(place, None, None, "refused", "InputError") for place in (1, 3)]
-    view = job_rows.view_of(row(), refused)
-    assert {one.message for one in view.refused} == {sentence("InputError")}
-    shown = jobs.with_messages(view, {1: InputError("the session has no turns")})
+    made = job(refused=[(1, "InputError"), (3, "InputError")])
+    assert {one.message for one in made.view().refused} == {sentence("InputError")}
+    shown = made.view({1: InputError("the session has no turns")})
     assert [one.message for one in shown.refused] == ["the session has no turns", sentence("InputError")]
 
 
 def test_idempotency_keys_are_the_callers_own_and_tell_nothing() -> None:
     """The same key of two users is two; a digest of a request needs its key, and does not hang on the order of fields."""
-    assert len({jobs.key_digest(who, "k") for who in (ANA, ANYBODY, Principal(user="bob"))}) == 3
+    callers = (
+        ANA,
+        ANYBODY,
+        Principal(user="bob"),
+        Principal(tenant="ana"),
+        Principal(tenant="t", user="ana"),
+    )
+    assert len({jobs.key_digest(who, "k") for who in callers}) == len(callers)
     sent = [{"user_id": "ana", "session_id": "s", "turns": []}]
     turned = [dict(reversed(sent[0].items()))]
     assert jobs.request_digest("k", sent) == jobs.request_digest("k", turned)
@@ -106,7 +105,7 @@ def test_idempotency_keys_are_the_callers_own_and_tell_nothing() -> None:
     assert jobs.request_digest("k", sent) != jobs.request_digest("k", [*sent, *sent])
 
 
-@each("name", [*errors.__all__, NOT_RECEIVED, "KeyError", "", "__doc__"])
+@each("name", [*errors.__all__, "KeyError", "", "__doc__"])
 def test_every_error_has_a_sentence(name: str) -> None:
     """One that names no class and nothing of the request, for every class there is and any other text."""
     text = sentence(name)
@@ -130,107 +129,90 @@ def test_only_what_came_with_the_request_is_told() -> None:
 def test_a_job_is_shown_as_it_is_stored() -> None:
     """Times are in UTC, to the millisecond; an error is told by its class and a sentence; only three states are ends."""
     when = datetime(2026, 3, 2, 9, 0, 0, 123000, tzinfo=timezone.utc)
-    ms = job_rows.ms_of(when)
-    shown = job_rows.view_of(
-        row(state="failed", made_ms=ms, ended_ms=ms, error="StoreWriteError", turns=3), []
-    )
-    assert (shown.made_at, shown.ended_at, shown.turns) == (when, when, 3)
-    assert (shown.error, shown.message) == ("StoreWriteError", "The disk is full or cannot be written.")
-    assert job_rows.view_of(row(), []).ended_at is None
-    ended = {state for state in get_args(job_rows.JobState) if job_rows.view_of(row(state=state), []).ended}
-    assert ended == job_rows.ENDED == {"finished", "failed", "cancelled"}
+    made = job(error="StoreWriteError", turns=3)
+    made.end("failed", to_ms(when))
+    shown = made.view()
+    assert (shown.made_at.year, shown.ended_at, shown.turns) == (1970, when, 3)
+    assert (shown.error, shown.message) == ("StoreWriteError", sentence("StoreWriteError"))
+    assert job().view().ended_at is None
+    ended = {state for state in get_args(JobState) if job(state=state).view().ended}
+    assert ended == ENDED == {"finished", "failed", "cancelled"}
 
 
-@each("number", [0, 1, 7, 10**9, 10**17])
-def test_a_cursor_leads_back_to_its_job(number: int) -> None:
-    """And is no number to look at."""
-    cursor = job_rows.cursor_of(number)
-    assert job_rows.number_of(cursor) == number
-    assert not cursor.isdigit()
+def read(made: Job, session: str, done: int, failed: int, total: int) -> None:
+    """Note that chunks of a session were read."""
+    made.note("u", session, IngestProgress("extracted", "ana", session, done, failed, total))
 
 
-@each("cursor", ["", "j1", "ZjE", "ag", "ai0x", "é", "a" * 200, "akk", "=", "\ud800"])
-def test_what_is_no_cursor_is_an_input_error(cursor: str) -> None:
-    """Not base64, not a number, negative, too long, of another list, no text that could be encoded."""
-    with pytest.raises(InputError, match="next_cursor"):
-        job_rows.number_of(cursor)
+def test_chunks_of_a_run_that_goes_on_are_those_that_were_left() -> None:
+    """A run that goes on counts from zero what is left to it; what was read before it stays counted."""
+    made = job(left={"u": ["s", "t"]})
+    for _ in range(2):
+        read(made, "s", 3, 1, 5)
+        read(made, "t", 1, 0, 1)
+        read(made, "of another job", 1, 0, 1)
+    counts = made.counts()
+    assert (counts["chunks"], counts["chunks_done"], counts["chunks_failed"]) == (6, 4, 1)
+    read(made, "s", 0, 0, 2)
+    assert made.chunks["s"] == (3, 0, 5)
+    read(made, "s", 2, 0, 2)
+    assert made.chunks["s"] == (5, 0, 5)
 
 
-def test_a_budget_is_that_of_the_request_and_none_where_it_has_none() -> None:
+def test_a_job_is_left_as_long_as_a_user_is() -> None:
+    """Each user ends by itself, and the first error stays; a session that came twice is done twice."""
+    made = job(left={"u": ["s", "s", "t"], "v": ["s"], "w": ["s"]})
+    made.note("u", "t", IngestProgress("finished", "ana", "t", 0, 1, 1))
+    assert made.done == 0
+    made.note("u", "s", IngestProgress("finished", "ana", "s", 1, 0, 1))
+    assert (made.done, made.left["u"]) == (2, ["t"])
+    made.finish_user("v", errors.ModelRefusedError("no"))
+    made.finish_user("w", errors.StoreWriteError())
+    made.finish_user("u", None)
+    assert (made.done, made.left, made.error) == (3, {}, "ModelRefusedError")
+
+
+def test_of_events_of_a_kind_the_last_one_is_kept() -> None:
+    """Ids go on counting, so that Last-Event-ID stays true; each tells the counts of the whole job."""
+    made = job(left={"u": ["s"]})
+    made.news.add("received")
+    made.tell(1)
+    for done in range(4):
+        read(made, "s", done, 0, 3)
+        made.tell(2 + done)
+    made.end("cancelled", 9)
+    made.tell(9)
+    told_of = [(one.id, one.kind, one.data["chunks_done"]) for one in made.events_after(0)]
+    assert told_of == [(1, "received", 3), (5, "extracted", 3), (6, "finished", 3)]
+    assert [one.id for one in made.events_after(5)] == [made.last_event] == [6]
+    assert not list(made.events_after(6))
+
+
+def test_a_budget_is_that_of_the_requests_and_none_where_one_has_none() -> None:
     """Either bound alone is one."""
-    none = frozenset[str]()
-    assert LiveJob.of(row(), none).budget is None
-    assert LiveJob.of(row(max_calls=3), none).budget == Budget(3, None)
-    assert LiveJob.of(row(max_tokens=0), none).budget == Budget(None, 0)
+    assert jobs._budget([job()]) is None
+    assert jobs._budget([job(budget=(3, None))]) == Budget(3, None)
+    assert jobs._budget([job(budget=(None, 0)), job(budget=(1, 2))]) == Budget(None, 2)
+    assert jobs._budget([job(budget=(None, 0)), job()]) is None
 
 
-def test_who_watches_is_woken_once_for_each_change() -> None:
-    """Whoever waits from then on waits for the next one."""
-
-    async def main() -> None:
-        job = LiveJob(1, "j", frozenset())
-        before = job.wake
-        job.notify()
-        assert before.is_set()
-        assert not job.wake.is_set()
-
-    asyncio.run(main())
-
-
-def test_a_job_that_is_forgotten_ends_the_runs_that_are_its_alone(folder: Path) -> None:
-    """One that another job waits for as well goes on."""
-
-    async def main() -> None:
-        tenant = jobs_of(folder)
-        own, shared = JobRun({1}), JobRun({1, 2})
-        tenant.runs = {"a": own, "b": shared}
-        tenant.pending = {"c": {1, 2}, "d": {1}}
-        assert tenant.forget(1) == [own]
-        assert tenant.pending == {"c": {2}, "d": set()}
-        assert shared.jobs == {2}
-        assert tenant.forget(3) == []
-
-    asyncio.run(main())
-
-
-def test_few_tenants_that_have_nothing_to_do_are_kept_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those used last are; one with a job, and one that is in use, are never closed."""
-    monkeypatch.setattr(jobs, "MOST_IDLE", 2)
-
-    async def main() -> None:
-        known = jobs.Intake(Doubles(folder).access())
-        with known._tenant(Principal(tenant="busy")) as busy:
-            busy.jobs[1] = LiveJob(1, "j", frozenset())
-        with known._tenant(Principal(tenant="held")) as held:
-            for number in range(5):
-                with known._tenant(Principal(tenant=str(number))):
-                    pass
-            names = {one.who.tenant for one in known._known.values()}
-            assert {"busy", "held"} <= names
-            assert names.isdisjoint({"0", "1", "2"})
-            with known._tenant(Principal(tenant="held", user="ana", key="k")) as again:
-                assert again is held
-        assert len(known._known) <= 3
-
-    asyncio.run(main())
-
-
-def test_work_in_the_background_is_the_tenants_and_nobodys_key() -> None:
+def test_work_in_the_background_is_the_tenants_and_nobodys_key(folder: Path) -> None:
     """It sees all users of the tenant, and no other tenant."""
-    who = jobs.background("acme")
-    assert (who.tenant, who.user, who.key) == ("acme", None, "ingest")
+    seen: list[Principal] = []
 
+    class Asked(Tenants):
+        def ingesting(self, principal: Principal) -> Any:
+            seen.append(principal)
+            return super().ingesting(principal)
 
-def test_files_of_jobs_are_found_where_they_are_made(folder: Path) -> None:
-    """The server's own and those of tenants; neither directories nor other files of that name."""
-    assert jobs.job_files(folder) == []
-    for place in (folder, folder / "tenants" / "a-0", folder / "elsewhere" / "b"):
-        (place / "server").mkdir(parents=True)
-        (place / "server" / "jobs.sqlite").touch()
-    (folder / "tenants" / "c-0" / "server" / "jobs.sqlite").mkdir(parents=True)
-    assert jobs.job_files(folder) == [
-        folder / "server" / "jobs.sqlite",
-        folder / "tenants" / "a-0" / "server" / "jobs.sqlite",
-    ]
+    async def main() -> None:
+        access = Asked(folder)
+        access.taking("acme").go.set()
+        intake = jobs.Intake(access.access())
+        who = Principal(tenant="acme", user="ana", key="k")
+        async for _ in await intake.watch(who, (await intake.submit(who, [request("ana", "s")])).id):
+            pass
+        await intake.close()
+
+    asyncio.run(main())
+    assert seen == [Principal(tenant="acme", key="ingest")]

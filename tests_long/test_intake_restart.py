@@ -1,4 +1,4 @@
-"""Tests of ingest jobs over the end of a process: parked, left in the middle, or never quite received."""
+"""Tests of ingest jobs over the end of a process: left in good order, in the middle, or never quite received."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.taking_in import Tenants, request
 from tests_long.test_intake_jobs import WHO, ended, until
 
-from memforest.errors import StoreClosedError
-from memforest.server import job_runs
+from memforest.errors import StoreClosedError, StoreError, StoreLockedError, StoreWriteError
+from memforest.server import jobs
 from memforest.server.auth import Principal
 from memforest.server.job_rows import JobRows
 from memforest.server.jobs import Intake
@@ -25,14 +25,15 @@ from memforest.server.jobs import Intake
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
-    monkeypatch.setattr(job_runs, "owner_of", lambda path, _key: path.name.split("-")[0])
+    monkeypatch.setattr(jobs, "FLUSH_S", 0.002)
+    monkeypatch.setattr(jobs, "LOOK_S", 0.002)
+    monkeypatch.setattr(jobs, "owner_of", lambda path, _key: path.name.split("-")[0])
 
 
 def state_of(folder: Path) -> list[str]:
     """Return the states of the stored jobs."""
     with closing(sqlite3.connect(folder / "server" / "jobs.sqlite")) as db:
-        return [state for (state,) in db.execute("SELECT state FROM job ORDER BY number")]
+        return [state for (state,) in db.execute("SELECT json_extract(data, '$.state') FROM job")]
 
 
 def left_in_the_middle(folder: Path, *, tenant: str | None = None, park: bool) -> tuple[Tenants, str]:
@@ -43,11 +44,11 @@ def left_in_the_middle(folder: Path, *, tenant: str | None = None, park: bool) -
         intake = Intake(access.access())
         who = Principal(tenant=tenant)
         job = await intake.submit(who, [request("ana", "one", "a", "b"), request("bob", "two")])
-        await until(lambda: access.taking(tenant).at_work)
+        await until(lambda: access.taking(tenant).at_work == 2)
         if park:
             await intake.close()
         else:
-            intake._only.give()  # as the system does when a process ends
+            intake._rows.close()  # as the system does when a process ends
         return job.id
 
     return access, asyncio.run(main())
@@ -60,8 +61,7 @@ def test_a_job_that_a_process_left_is_finished_by_the_next_one(
 ) -> None:
     """A job that a process left is finished by the next one."""
     access, job_id = left_in_the_middle(folder, tenant=tenant, park=park)
-    where = access.directory(Principal(tenant=tenant))
-    assert state_of(where) == ["parked" if park else "running"]
+    assert state_of(folder) == ["queued" if park else "running"]
 
     async def main() -> None:
         access.taking(tenant).go = asyncio.Event()
@@ -79,19 +79,19 @@ def test_a_job_that_a_process_left_is_finished_by_the_next_one(
     assert access.taking(tenant).made == {"ana": ["one"], "bob": ["two"]}
 
 
-def test_a_write_that_is_under_way_when_the_server_ends_does_not_land_over_the_parking(
+def test_a_write_that_is_under_way_when_the_server_ends_does_not_land_over_the_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A write that is under way when the server ends does not land over the parking."""
-    begun, go_on, store = threading.Event(), threading.Event(), JobRows.set_state
+    """A write that is under way when the server ends does not land over the end."""
+    begun, go_on, store = threading.Event(), threading.Event(), JobRows.save
 
-    def slow(rows: JobRows, number: int, state: str, *, now_ms: int) -> None:
-        if state == "running":
+    def slow(rows: JobRows, row: tuple[object, ...]) -> None:
+        if '"state": "running"' in str(row):
             begun.set()
             assert go_on.wait(30)
-        store(rows, number, state, now_ms=now_ms)
+        store(rows, row)
 
-    monkeypatch.setattr(JobRows, "set_state", slow)
+    monkeypatch.setattr(JobRows, "save", slow)
 
     async def main() -> None:
         intake = Intake(Tenants(folder).access())
@@ -104,7 +104,7 @@ def test_a_write_that_is_under_way_when_the_server_ends_does_not_land_over_the_p
         await ending
 
     asyncio.run(main())
-    assert state_of(folder) == ["parked"]
+    assert state_of(folder) == ["queued"]
 
 
 def test_a_user_who_was_deleted_meanwhile_fails_the_job_and_not_the_others(folder: Path) -> None:
@@ -124,22 +124,27 @@ def test_a_user_who_was_deleted_meanwhile_fails_the_job_and_not_the_others(folde
     asyncio.run(main())
 
 
-def test_a_job_of_which_the_answer_was_never_sent_says_what_was_not_received(folder: Path) -> None:
-    """A job of which the answer was never sent says what was not received."""
-    access, job_id = left_in_the_middle(folder, park=True)
-    with closing(sqlite3.connect(folder / "server" / "jobs.sqlite")) as db, db:
-        db.execute("UPDATE job SET state = 'receiving'")
-        db.execute("UPDATE session SET state = 'new'")
-    del access.taking().left["bob"]["two"]  # the process ended before this one
+def test_a_request_that_was_never_answered_is_no_job_and_may_be_sent_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was stored of its sessions stays, and the job of the second request makes memory of it."""
+
+    def full(*_: object) -> None:
+        raise StoreWriteError("the disk is full")
 
     async def main() -> None:
-        access.taking().go = asyncio.Event()
-        access.taking().go.set()
+        access = Tenants(folder)
         intake = Intake(access.access())
-        job = await ended(intake, await intake.job(WHO, job_id))
-        assert (job.state, job.done) == ("finished", 1)
-        assert [(one.place, one.error) for one in job.refused] == [(1, "NotReceived")]
-        assert "send it again" in job.refused[0].message
+        sent = [request("ana", "one"), request("bob", "two")]
+        with monkeypatch.context() as patch:
+            patch.setattr(JobRows, "save", full)
+            with pytest.raises(StoreWriteError):
+                await intake.submit(WHO, sent, idempotency_key="k")
+        assert access.taking().left == {"ana": {"one": 1}, "bob": {"two": 1}}
+        assert (await intake.jobs(WHO)).jobs == ()
+        access.taking().go.set()
+        job = await ended(intake, await intake.submit(WHO, sent, idempotency_key="k"))
+        assert (job.state, job.done, job.refused) == ("finished", 2, ())
         await intake.close()
 
     asyncio.run(main())
@@ -169,7 +174,7 @@ def test_while_the_server_ends_nothing_is_taken_in_and_watchers_are_let_go(folde
         assert not access.taking().at_work
 
     asyncio.run(main())
-    assert state_of(folder) == ["parked"]
+    assert state_of(folder) == ["queued"]
 
 
 def test_what_is_under_way_may_end_before_the_server_does(folder: Path) -> None:
@@ -190,37 +195,51 @@ def test_what_is_under_way_may_end_before_the_server_does(folder: Path) -> None:
     assert state_of(folder) == ["finished"]
 
 
-def test_a_file_of_jobs_that_is_none_stops_nobody_else(
+def test_a_file_of_jobs_that_is_none_takes_no_jobs_and_is_left_as_it_is(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file of jobs that is none stops nobody else."""
-    access, job_id = left_in_the_middle(folder, park=True)
-    broken = folder / "tenants" / "t-b" / "server" / "jobs.sqlite"
+    """Whoever asks is told, and the server ends in good order."""
+    broken = folder / "server" / "jobs.sqlite"
     broken.parent.mkdir(parents=True)
-    broken.write_bytes(b"no database at all, however long one looks at it" * 100)
+    held = b"no database at all, however long one looks at it" * 100
+    broken.write_bytes(held)
 
     async def main() -> None:
-        access.taking().go = asyncio.Event()
-        access.taking().go.set()
-        intake = Intake(access.access())
-        assert (await ended(intake, await intake.job(WHO, job_id))).state == "finished"
-        await intake.close()
-
-    asyncio.run(main())
-    assert "could not be read" in caplog.text
-
-
-def test_a_file_of_jobs_in_a_directory_of_another_name_is_left_alone(folder: Path) -> None:
-    """A file of jobs in a directory of another name is left alone."""
-    access, _ = left_in_the_middle(folder, tenant="a", park=True)
-    moved = folder / "tenants" / "t-elsewhere"
-    (folder / "tenants" / "t-a").rename(moved)
-
-    async def main() -> None:
+        access = Tenants(folder)
         intake = Intake(access.access())
         await intake.start()
-        assert intake.counts()["queued"] == 0
+        await until(lambda: "not worked on here" in caplog.text)
+        for asked in (intake.submit(WHO, [request("ana", "one")]), intake.jobs(WHO), intake.job(WHO, "x")):
+            with pytest.raises(StoreError):
+                await asked
+        assert not access.taking().left
         await intake.close()
 
     asyncio.run(main())
-    assert state_of(moved) == ["parked"]
+    assert broken.read_bytes() == held
+
+
+def test_of_two_servers_one_works_on_the_jobs_and_the_other_when_that_has_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there were no jobs yet when the other began; until then it tells of them, and of their events."""
+    monkeypatch.setattr(jobs, "TAKE_S", 0.01)
+
+    async def main() -> None:
+        access = Tenants(folder)
+        first, second = Intake(access.access()), Intake(access.access())
+        await second.start()
+        job = await first.submit(WHO, [request("ana", "one")])
+        watching = await second.watch(WHO, job.id)
+        assert (await anext(watching)).kind == "received"
+        for asked in (second.submit(WHO, [request("ana", "two")]), second.cancel(WHO, job.id)):
+            with pytest.raises(StoreLockedError, match="by another process"):
+                await asked
+        await first.close()
+        access.taking().go.set()
+        assert [one.kind async for one in watching][-1] == "finished"
+        assert (await second.job(WHO, job.id)).state == "finished"
+        await second.close()
+
+    asyncio.run(main())
+    assert state_of(folder) == ["finished"]

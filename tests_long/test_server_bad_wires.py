@@ -106,7 +106,7 @@ def test_a_stream_of_a_job_that_nobody_works_on_is_left(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever leaves it frees its place; no task follows the job any more."""
-    monkeypatch.setattr("memforest.server.job_runs.Runner.add", lambda *_: None)
+    monkeypatch.setattr("memforest.server.jobs.Intake._work_on", lambda *_: None)
 
     async def asks(wire: Wire) -> None:
         job = (await wire("POST", "/v1/ingest", json.dumps(JOB).encode(), JSON)).json()["id"]
@@ -172,7 +172,7 @@ def test_two_servers_of_one_directory(folder: Path, monkeypatch: pytest.MonkeyPa
     async def first(begun: asyncio.Queue[str], over: asyncio.Event) -> None:
         async with attacked(folder) as wire:
             with monkeypatch.context() as patch:
-                patch.setattr("memforest.server.job_runs.Runner.add", lambda *_: None)
+                patch.setattr("memforest.server.jobs.Intake._work_on", lambda *_: None)
                 begun.put_nowait((await wire("POST", "/v1/ingest", sent, JSON)).json()["id"])
             await over.wait()
             assert (await wire("GET", "/v1/users/ben/stats")).json()["sessions"] == 1

@@ -119,7 +119,7 @@ def test_killed_in_the_middle_of_an_ingest_nothing_is_lost_and_the_job_goes_on(t
             process.kill()
             process.wait()
     with closing(sqlite3.connect(folder / "server" / "jobs.sqlite")) as db:
-        assert db.execute("SELECT state FROM job").fetchall() == [("running",)]
+        assert db.execute("SELECT json_extract(data, '$.state') FROM job").fetchall() == [("running",)]
     with serving(folder) as (process, client):
         found = ended(client, job["id"])
         assert (found["state"], found["received"], found["done"], found["refused"]) == (

@@ -1,451 +1,55 @@
-"""Storage of a tenant's ingest jobs in ``server/jobs.sqlite``, and the views of them that callers get.
+"""Storage of ingest jobs in ``server/jobs.sqlite``, one row a job, and the views of them that callers get.
 
 The file holds counts, states and digests; no text, user id or session id. Users are the hash that ends the name of their file,
-so that a job finds them again; sessions are a digest. Of an error callers are shown the core's message where it names only what
-they gave, else a sentence of ours.
+so that a job finds them again; sessions are a digest. One process changes it, which holds a lock that ends with it. Of an
+error callers are shown the core's message where it names only what they gave, else a sentence of ours.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from memforest import errors
-from memforest.errors import InputError
 from memforest.plain import Result
+from memforest.progress import IngestProgress
 from memforest.store.connections import mapped_errors
 from memforest.store.directory import make_directory
 from memforest.store.files import make_own, refuse_link
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as it is stored, with the counts over its sessions."""
-
-    number: int
-    id: str
-    owner: str | None
-    state: str
-    made_ms: int
-    changed_ms: int
-    ended_ms: int | None
-    turns: int
-    refreshed: int
-    error: str | None
-    max_calls: int | None
-    max_tokens: int | None
-    request: str | None
-    users: int
-    sessions: int
-    received: int
-    done: int
-    chunks: int
-    chunks_done: int
-    chunks_failed: int
-    last_event: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """A session of a job: its position in the request, its user and its digest; the last two are None if it was invalid."""
-
-    place: int
-    file: str | None
-    digest: str | None
-    state: str = "new"
-    error: str | None = None
-
-
-_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS tenant (name TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS job (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT, state TEXT NOT NULL,
-    made_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, ended_ms INTEGER, turns INTEGER NOT NULL DEFAULT 0,
-    refreshed INTEGER NOT NULL DEFAULT 0, error TEXT, max_calls INTEGER, max_tokens INTEGER, key TEXT, request TEXT);
-CREATE UNIQUE INDEX IF NOT EXISTS job_key ON job (key) WHERE key IS NOT NULL;
-CREATE INDEX IF NOT EXISTS job_owner ON job (owner, number);
-CREATE INDEX IF NOT EXISTS job_ended ON job (ended_ms);
-CREATE TABLE IF NOT EXISTS part (
-    job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE, file TEXT NOT NULL, state TEXT NOT NULL, error TEXT,
-    PRIMARY KEY (job, file)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS session (
-    job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE, place INTEGER NOT NULL, file TEXT, digest TEXT,
-    state TEXT NOT NULL, error TEXT, chunks INTEGER NOT NULL DEFAULT 0, chunks_done INTEGER NOT NULL DEFAULT 0,
-    chunks_failed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (job, place)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS event (
-    job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE, id INTEGER NOT NULL, kind TEXT NOT NULL,
-    at_ms INTEGER NOT NULL, data TEXT NOT NULL, PRIMARY KEY (job, id)) WITHOUT ROWID;
-"""
-MOST_EVENTS = 1000
-"""Events kept of a job; each tells the counts of the whole job, so that the oldest ones are not missed."""
-WAIT_S = 10.0
-OPEN = "('receiving', 'queued', 'running', 'parked')"
-
-
-_JOB = """
-SELECT number, id, owner, state, made_ms, changed_ms, ended_ms, turns, refreshed, error, max_calls, max_tokens, request,
-    (SELECT count(*) FROM part WHERE job = number),
-    (SELECT count(*) FROM session WHERE job = number),
-    (SELECT count(*) FROM session s WHERE s.job = number AND s.state IN ('received', 'done')),
-    (SELECT count(*) FROM session s WHERE s.job = number AND s.state = 'done'),
-    (SELECT coalesce(sum(chunks), 0) FROM session WHERE job = number),
-    (SELECT coalesce(sum(chunks_done), 0) FROM session WHERE job = number),
-    (SELECT coalesce(sum(chunks_failed), 0) FROM session WHERE job = number),
-    (SELECT coalesce(max(e.id), 0) FROM event e WHERE e.job = number)
-FROM job
-"""
-
-
-class JobRows:
-    """The file of one tenant's jobs, usable from any thread. It connects on use, so it may be closed at any time.
-
-    Args:
-        path: of the file; it is made at the first write.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-
-    def close(self) -> None:
-        """Close the file; it opens again at its next use."""
-        with self._lock, mapped_errors(self.path):
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    @contextmanager
-    def _use(self, *, make: bool = False) -> Iterator[sqlite3.Connection | None]:
-        """Yield the connection in a transaction; None if there is no file and none is to be made."""
-        with self._lock, mapped_errors(self.path):
-            if self._connection is None and (make or self.path.exists()):
-                self._connection = self._connect()
-            connection = self._connection
-            if connection is None:
-                yield None
-                return
-            connection.execute("BEGIN IMMEDIATE" if make else "BEGIN")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-    def _connect(self) -> sqlite3.Connection:
-        # Those of the tenant, and of all tenants, are made here if nothing of the tenant is stored yet.
-        home = self.path.parent.parent
-        for directory in (home.parent, home, self.path.parent):
-            make_directory(directory)
-        refuse_link(self.path)
-        make_own(self.path)
-        connection = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-        try:
-            connection.executescript(_PRAGMAS + _SCHEMA)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._use(make=True) as connection:
-            assert connection is not None
-            yield connection
-
-    def begin(
-        self,
-        job_id: str,
-        sessions: Sequence[SessionRow],
-        *,
-        now_ms: int,
-        owner: str | None,
-        budget: tuple[int | None, int | None],
-        tenant: str | None,
-        key: tuple[str, str] | None,
-    ) -> tuple[JobRow, bool]:
-        """Store a job before its sessions are received; return it, and whether it is new.
-
-        With a `key`, the digests of an idempotency key and of the request, an earlier job of that key is returned.
-        """
-        with self._write() as tx:
-            if tenant is not None and tx.execute("SELECT 1 FROM tenant").fetchone() is None:
-                tx.execute("INSERT INTO tenant VALUES (?)", (tenant,))
-            if key is not None:
-                found = tx.execute(f"{_JOB} WHERE key = ?", (key[0],)).fetchone()
-                if found is not None:
-                    return JobRow(*found), False
-            name, request = key or (None, None)
-            values = (job_id, owner, "receiving", now_ms, now_ms, *budget, name, request)
-            number = tx.execute(
-                "INSERT INTO job (id, owner, state, made_ms, changed_ms, max_calls, max_tokens, key, request) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                values,
-            ).lastrowid
-            tx.executemany(
-                "INSERT INTO session (job, place, file, digest, state, error) VALUES (?, ?, ?, ?, ?, ?)",
-                [(number, one.place, one.file, one.digest, one.state, one.error) for one in sessions],
-            )
-            files = dict.fromkeys(one.file for one in sessions if one.file and one.state == "new")
-            tx.executemany("INSERT INTO part VALUES (?, ?, 'queued', NULL)", [(number, one) for one in files])
-            return JobRow(*tx.execute(f"{_JOB} WHERE number = ?", (number,)).fetchone()), True
-
-    def received(
-        self, number: int, states: Mapping[int, tuple[str, str | None]], *, turns: int, now_ms: int
-    ) -> None:
-        """Store the state and the error class of sessions of a job, by position."""
-        with self._write() as tx:
-            tx.executemany(
-                "UPDATE session SET state = ?, error = ? WHERE job = ? AND place = ?",
-                [(state, error, number, place) for place, (state, error) in states.items()],
-            )
-            tx.execute(
-                "UPDATE part SET state = 'refused' WHERE job = ? AND file NOT IN "
-                "(SELECT file FROM session WHERE job = ? AND state = 'received' AND file IS NOT NULL)",
-                (number, number),
-            )
-            tx.execute(
-                "UPDATE job SET turns = ?, state = 'queued', changed_ms = ? WHERE number = ? AND state = 'receiving'",
-                (turns, now_ms, number),
-            )
-
-    def job(self, job_id: str) -> JobRow | None:
-        """Return a job by its id, or None."""
-        with self._use() as tx:
-            found = tx and tx.execute(f"{_JOB} WHERE id = ?", (job_id,)).fetchone()
-            return JobRow(*found) if found else None
-
-    def jobs(self, *, owner: str | None, before: int | None, limit: int) -> list[JobRow]:
-        """Return up to `limit` jobs, newest first, numbered below `before`; only those of `owner` if one is given."""
-        last = 2**62 if before is None else before
-        where, values = (
-            ("number < ?", [last]) if owner is None else ("owner = ? AND number < ?", [owner, last])
-        )
-        with self._use() as tx:
-            if tx is None:
-                return []
-            found = tx.execute(f"{_JOB} WHERE {where} ORDER BY number DESC LIMIT ?", (*values, limit))
-            return [JobRow(*one) for one in found]
-
-    def refused(self, number: int) -> list[SessionRow]:
-        """Return the sessions of a job that were not stored, by position."""
-        with self._use() as tx:
-            if tx is None:
-                return []
-            found = tx.execute(
-                "SELECT place, file, digest, state, error FROM session WHERE job = ? AND state = 'refused' ORDER BY place",
-                (number,),
-            )
-            return [SessionRow(*one) for one in found]
-
-    def unfinished(self) -> tuple[str | None, list[tuple[JobRow, list[str], list[str]]]]:
-        """Return the tenant's name, and each unfinished job with its remaining users and the digests of its sessions."""
-        with self._use() as tx:
-            if tx is None:
-                return None, []
-            name = tx.execute("SELECT name FROM tenant").fetchone()
-            rows = [JobRow(*one) for one in tx.execute(f"{_JOB} WHERE state IN {OPEN} ORDER BY number")]
-            found = []
-            for row in rows:
-                files = tx.execute(
-                    "SELECT file FROM part WHERE job = ? AND state IN ('queued', 'running') ORDER BY file",
-                    (row.number,),
-                )
-                left = [file for (file,) in files]
-                digests = tx.execute(
-                    "SELECT digest FROM session WHERE job = ? AND state IN ('new', 'received')", (row.number,)
-                )
-                found.append((row, left, [digest for (digest,) in digests]))
-            return (name[0] if name else None), found
-
-    def count_open(self) -> int:
-        """Return how many jobs have not ended."""
-        with self._use() as tx:
-            if tx is None:
-                return 0
-            return int(tx.execute(f"SELECT count(*) FROM job WHERE state IN {OPEN}").fetchone()[0])
-
-    def set_state(self, number: int, state: str, *, now_ms: int) -> None:
-        """Change the state of a job that has not ended."""
-        with self._write() as tx:
-            tx.execute(
-                f"UPDATE job SET state = ?, changed_ms = ? WHERE number = ? AND state IN {OPEN}",
-                (state, now_ms, number),
-            )
-
-    def end(
-        self, number: int, state: str, data: Mapping[str, Any], *, error: str | None, now_ms: int
-    ) -> None:
-        """End a job that has not ended, with the event that says so in the same transaction."""
-        with self._write() as tx:
-            changed = tx.execute(
-                "UPDATE job SET state = ?, error = ?, changed_ms = ?, ended_ms = ? "
-                f"WHERE number = ? AND state IN {OPEN}",
-                (state, error, now_ms, now_ms, number),
-            )
-            if changed.rowcount:
-                _add_event(tx, number, "finished", data, now_ms)
-
-    def delete_old(self, *, before_ms: int, most: int) -> None:
-        """Delete jobs that ended before a time, and the oldest ended jobs beyond a number."""
-        with self._write() as tx:
-            tx.execute("DELETE FROM job WHERE ended_ms < ?", (before_ms,))
-            tx.execute(
-                "DELETE FROM job WHERE number IN (SELECT number FROM job WHERE ended_ms IS NOT NULL "
-                "ORDER BY number DESC LIMIT -1 OFFSET ?)",
-                (most,),
-            )
-
-    def progress(
-        self,
-        number: int,
-        chunks: Mapping[str, tuple[int, int, int]],
-        finished: Iterable[str],
-        refreshed: int,
-        *,
-        now_ms: int,
-    ) -> None:
-        """Add progress: chunks done, failed and total by session digest, finished sessions, and summaries made."""
-        with self._write() as tx:
-            tx.executemany(
-                "UPDATE session SET chunks_done = max(chunks_done, ?), chunks_failed = ?, chunks = max(chunks, ?) "
-                "WHERE job = ? AND digest = ? AND state != 'refused'",
-                [(done, failed, total, number, digest) for digest, (done, failed, total) in chunks.items()],
-            )
-            tx.executemany(
-                "UPDATE session SET state = 'done' WHERE job = ? AND digest = ? AND state IN ('new', 'received')",
-                [(number, digest) for digest in finished],
-            )
-            tx.execute(
-                "UPDATE job SET refreshed = refreshed + ?, changed_ms = ? WHERE number = ?",
-                (refreshed, now_ms, number),
-            )
-
-    def end_part(self, number: int, file: str, *, error: str | None, not_received: str) -> int:
-        """Mark a user of a job as done or failed; return the number of users left.
-
-        Sessions that may not have been received become refused ones; the others are done.
-        """
-        with self._write() as tx:
-            tx.execute(
-                "UPDATE part SET state = ?, error = ? WHERE job = ? AND file = ?",
-                ("failed" if error else "finished", error, number, file),
-            )
-            tx.execute(
-                "UPDATE session SET state = 'refused', error = ? WHERE job = ? AND file = ? AND state = 'new'",
-                (not_received, number, file),
-            )
-            if error is None:
-                tx.execute(
-                    "UPDATE session SET state = 'done' WHERE job = ? AND file = ? AND state = 'received'",
-                    (number, file),
-                )
-            left = tx.execute("SELECT count(*) FROM part WHERE job = ? AND state = 'queued'", (number,))
-            return int(left.fetchone()[0])
-
-    def part_errors(self, number: int) -> list[str]:
-        """Return the error classes of the failed users of a job."""
-        with self._use() as tx:
-            if tx is None:
-                return []
-            found = tx.execute("SELECT error FROM part WHERE job = ? AND error IS NOT NULL", (number,))
-            return [name for (name,) in found]
-
-    def add_event(self, number: int, kind: str, data: Mapping[str, Any], *, at_ms: int) -> None:
-        """Append an event to a job, and drop its oldest beyond the bound."""
-        with self._write() as tx:
-            _add_event(tx, number, kind, data, at_ms)
-
-    def events(
-        self, number: int, *, after: int, limit: int = 100
-    ) -> list[tuple[int, str, int, dict[str, Any]]]:
-        """Return the events of a job after an id: id, kind, time and data."""
-        with self._use() as tx:
-            if tx is None:
-                return []
-            found = tx.execute(
-                "SELECT id, kind, at_ms, data FROM event WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
-                (number, after, limit),
-            )
-            return [(one, kind, at, json.loads(data)) for one, kind, at, data in found]
-
-
-def _add_event(tx: sqlite3.Connection, number: int, kind: str, data: Mapping[str, Any], at_ms: int) -> None:
-    tx.execute(
-        "INSERT INTO event SELECT ?, coalesce(max(id), 0) + 1, ?, ?, ? FROM event WHERE job = ?",
-        (number, kind, at_ms, json.dumps(data), number),
-    )
-    tx.execute(
-        "DELETE FROM event WHERE job = ? AND kind != 'received' AND id <= "
-        "(SELECT max(id) FROM event WHERE job = ?) - ?",
-        (number, number, MOST_EVENTS),
-    )
-
-
-NOT_RECEIVED = "NotReceived"
-"""In the place of an error's class: the server ended before it had received the session."""
-
-_SENTENCES: dict[str, str] = {
-    NOT_RECEIVED: "The server ended before it had received this session; send it again.",
-    "InputError": "The session is malformed; nothing of it was stored.",
-    "TimestampError": "A time of the session is missing, unreadable or out of range; nothing of it was stored.",
-    "IdempotencyError": "The idempotency key came with another session before.",
-    "SessionConflictError": "The session is stored with other turns; replace=true overwrites them.",
-    "NotFoundError": "There is no such user.",
-    "StoreLockedError": "Another process is writing to the memory; try again later.",
-    "StoreWriteError": "The disk is full or cannot be written.",
-    "ConfigError": "The server's configuration does not fit this memory.",
-}
-_KIN: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.StoreError, "The memory cannot be used at the moment; the server's log says why."),
-    (
-        errors.ModelError,
-        "A model that the server needs cannot be used at the moment; the server's log says why.",
-    ),
-)
-_SPEAKS = (errors.InputError, errors.NotFoundError)
-"""Errors whose messages name only what came with the request."""
+from memforest.times import from_ms
 
 
 def sentence(name: str) -> str:
-    """Return the message of an error class, without anything of the request.
-
-    Args:
-        name: of the class, or `NOT_RECEIVED`.
+    """Return the message of an error class by its name, without anything of the request.
 
     Example:
-        >>> sentence("StoreWriteError"), sentence("no such class") == sentence("MemForestError")
-        ('The disk is full or cannot be written.', True)
+        >>> sentence("NotFoundError"), sentence("no such class") == sentence("MemForestError")
+        ('There is no such user, session, fact or entity.', True)
     """
-    if name in _SENTENCES:
-        return _SENTENCES[name]
-    kind = getattr(errors, name, None) if name in errors.__all__ else None
-    for base, text in _KIN:
-        if isinstance(kind, type) and issubclass(kind, base):
-            return text
-    return "The server failed; its log says why."
+    kind = getattr(errors, name) if name in errors.__all__ else errors.MemForestError
+    if kind is errors.MemForestError:
+        return "The server failed; its log says why."
+    return (kind.__doc__ or kind.__name__).strip().split("\n")[0]
 
 
 def told(error: errors.MemForestError) -> str:
     """Return an error's message if it is about the request, else its class's: other messages may name files and endpoints."""
-    return str(error) if isinstance(error, _SPEAKS) else sentence(type(error).__name__)
+    speaks = isinstance(error, (errors.InputError, errors.NotFoundError))
+    return str(error) if speaks else sentence(type(error).__name__)
 
 
-JobState = Literal["receiving", "queued", "running", "parked", "finished", "failed", "cancelled"]
-"""`parked`: its server ended before it did; the next one goes on with it."""
+JobState = Literal["queued", "running", "finished", "failed", "cancelled"]
 
 ENDED: frozenset[JobState] = frozenset(("finished", "failed", "cancelled"))
 """States in which nothing more happens to a job."""
+
+EventKind = Literal["received", "extracted", "refreshed", "finished"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -463,7 +67,7 @@ class JobView(Result):
 
     `sessions` came with the request, `received` of them are stored durably, `done` of them are memory. `turns` are those
     that were new. Chunks are pieces of sessions that are read one by one; a failed one is tried again by `resume`, as is
-    one that the budget left. `error` is the class of the error that ended the job.
+    one that the budget left. `error` is the class of the first error that keeps a user's sessions from becoming memory.
     """
 
     id: str
@@ -502,54 +106,238 @@ class JobPage(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobEvent(Result):
-    """An event of a job. `id` counts up from 1 within the job; `data` are counts of the whole job."""
+    """An event of a job. `id` counts up within the job; `data` are counts of the whole job, as they are when it is read."""
 
     id: int
-    kind: Literal["received", "extracted", "refreshed", "finished"]
+    kind: EventKind
     at: datetime
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def view_of(row: JobRow, refused: Sequence[SessionRow]) -> JobView:
-    """Return the view of a stored job."""
-    same: dict[str, Any] = {
-        one.name: getattr(row, one.name) for one in fields(JobView) if hasattr(row, one.name)
-    }
-    return JobView(
-        **same,
-        made_at=time_of(row.made_ms),
-        changed_at=time_of(row.changed_ms),
-        ended_at=None if row.ended_ms is None else time_of(row.ended_ms),
-        refused=tuple(RefusedSession(one.place, str(one.error), sentence(str(one.error))) for one in refused),
-        message=None if row.error is None else sentence(row.error),
-    )
+@dataclass(slots=True)
+class Job:
+    """An ingest job as it is stored. Users are named by their hash, sessions by their digest."""
+
+    id: str
+    tenant: str | None
+    owner: str | None
+    """The only user that it is about."""
+    made_ms: int
+    sessions: int
+    changed_ms: int = 0
+    ended_ms: int | None = None
+    state: JobState = "queued"
+    error: str | None = None
+    key: str | None = None
+    request: str | None = None
+    """Digests of the idempotency key and of what came with it."""
+    budget: tuple[int | None, int | None] | None = None
+    """Most calls and tokens for each user; None is the configuration's."""
+    users: int = 0
+    received: int = 0
+    done: int = 0
+    turns: int = 0
+    refreshed: int = 0
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    """Position and error class of the sessions that were not stored."""
+    left: dict[str, list[str]] = field(default_factory=dict)
+    """User -> the sessions that are not memory yet; a user goes when the work for them has ended."""
+    chunks: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Session -> chunks done, failed and in all."""
+    events: dict[EventKind, tuple[int, int]] = field(default_factory=dict)
+    """Kind -> id and time of the last event of that kind; as each tells the whole job, earlier ones are not missed."""
+    number: int = 0
+    """Of its row; this and what follows is not part of it."""
+    names: dict[str, str] = field(default_factory=dict)
+    """User -> user id, in this process's memory alone."""
+    news: set[EventKind] = field(default_factory=set)
+    """Kinds of the events that the next store tells."""
+
+    @property
+    def last_event(self) -> int:
+        """Id of its last event."""
+        return max((one for one, _ in self.events.values()), default=0)
+
+    def note(self, user: str, digest: str, step: IngestProgress) -> None:
+        """Count what the core tells of a session of a user, if it is one of the job's that are left."""
+        if digest not in self.left[user]:
+            return
+        if step.stage == "extracted":  # of the chunks that were left when the run began
+            known = max(step.total, self.chunks.get(digest, (0, 0, 0))[2])
+            self.chunks[digest] = (known - step.total + step.done, step.failed, known)
+        elif step.stage == "finished" and not step.failed:
+            self.done += self.left[user].count(digest)
+            self.left[user] = [one for one in self.left[user] if one != digest]
+        self.news.add("extracted")
+
+    def finish_user(self, user: str, error: errors.MemForestError | None) -> None:
+        """Note that the work for a user has ended: with an error, or with memory of all of their sessions."""
+        sessions = self.left.pop(user)
+        if error is None:
+            self.done += len(sessions)
+        else:
+            self.error = self.error or type(error).__name__
+
+    def end(self, state: JobState, now_ms: int) -> None:
+        """End the job."""
+        self.state, self.ended_ms = state, now_ms
+        self.news.add("finished")
+
+    def tell(self, now_ms: int) -> None:
+        """Number the events that are news."""
+        self.changed_ms = now_ms
+        for kind in ("received", "extracted", "refreshed", "finished"):
+            if kind in self.news:
+                self.events[kind] = (self.last_event + 1, now_ms)
+        self.news.clear()
+
+    def view(self, problems: Mapping[int, errors.MemForestError] | None = None) -> JobView:
+        """Return what callers see.
+
+        Args:
+            problems: errors of refused sessions by position, which are known to the sender alone and not stored.
+        """
+        known = problems or {}
+        refused = (
+            RefusedSession(place, name, told(known[place]) if place in known else sentence(name))
+            for place, name in self.refused
+        )
+        return JobView(
+            self.id,
+            made_at=from_ms(self.made_ms),
+            changed_at=from_ms(self.changed_ms),
+            ended_at=None if self.ended_ms is None else from_ms(self.ended_ms),
+            refused=tuple(refused),
+            message=None if self.error is None else sentence(self.error),
+            last_event=self.last_event,
+            **self.counts(),
+        )
+
+    def counts(self) -> dict[str, Any]:
+        """Return how far the job is: its state, the error that it met, and counts of the whole job."""
+        names = ("state", "error", "users", "sessions", "received", "done", "turns", "refreshed")
+        done, failed, chunks = (sum(one[at] for one in self.chunks.values()) for at in range(3))
+        same = {name: getattr(self, name) for name in names}
+        return {**same, "chunks": chunks, "chunks_done": done, "chunks_failed": failed}
+
+    def row(self) -> tuple[object, ...]:
+        """Return the row of the job as it is now."""
+        data = json.dumps({name: getattr(self, name) for name in _STORED})
+        return (self.id, self.tenant, self.owner, self.key, self.ended_ms, data)
+
+    def events_after(self, last: int) -> Iterator[JobEvent]:
+        """Yield the events after an id."""
+        for kind, (number, at_ms) in sorted(self.events.items(), key=lambda one: one[1]):
+            if number > last:
+                yield JobEvent(number, kind, from_ms(at_ms), self.counts())
 
 
-def cursor_of(number: int) -> str:
-    """Return the cursor of the page that follows a job."""
-    return base64.urlsafe_b64encode(f"j{number}".encode()).decode().rstrip("=")
+_STORED = [one.name for one in fields(Job) if one.name not in ("number", "names", "news")]
+_SCHEMA = """
+PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;
+CREATE TABLE IF NOT EXISTS job (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, tenant TEXT, owner TEXT, key TEXT UNIQUE,
+    ended_ms INTEGER, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS job_tenant ON job (tenant, number);
+CREATE INDEX IF NOT EXISTS job_ended ON job (ended_ms);
+"""
+_SEEN = "tenant IS ? AND (? IS NULL OR owner = ?)"
+WAIT_S = 10.0
 
 
-def number_of(cursor: str) -> int:
-    """Return the number of the job that a cursor names.
+class JobRows:
+    """The file of a server's jobs, usable from any thread. It connects on use, so it may be closed at any time.
 
-    Raises:
-        InputError: if the cursor is none.
+    Args:
+        directory: of the file and its lock; both are made when they are needed first.
     """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "jobs.sqlite"
+        self._lock_path = directory / "jobs.lock"
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._held: sqlite3.Connection | None = None
+
+    def own(self) -> None:
+        """Become the one process that works on the jobs, until `close` or its end.
+
+        Raises:
+            StoreLockedError: if another process is that.
+            StoreError: if the lock cannot be made.
+        """
+        with self._lock, mapped_errors(self._lock_path):
+            if self._held is None:
+                self._held = _connect(self._lock_path, "BEGIN EXCLUSIVE", 0.0)
+
+    def close(self) -> None:
+        """Close the file and release the lock; the file opens again at its next use."""
+        with self._lock, mapped_errors(self.path):
+            for connection in (self._connection, self._held):
+                if connection is not None:
+                    connection.close()
+            self._connection = self._held = None
+
+    def save(self, row: tuple[object, ...]) -> None:
+        """Store `Job.row` in the place of the one that there is.
+
+        Raises:
+            StoreError: if it cannot be stored.
+        """
+        self._run(
+            "INSERT INTO job (id, tenant, owner, key, ended_ms, data) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, data = excluded.data",
+            row,
+            make=True,
+        )
+
+    def job(self, tenant: str | None, owner: str | None, job_id: str) -> Job | None:
+        """Return a job of a tenant, or None; with `owner`, only one that is about that user alone."""
+        return next(iter(self._jobs(f"{_SEEN} AND id = ?", tenant, owner, owner, job_id)), None)
+
+    def keyed(self, key: str) -> Job | None:
+        """Return the job of an idempotency key, by its digest, or None."""
+        return next(iter(self._jobs("key = ?", key)), None)
+
+    def page(self, tenant: str | None, owner: str | None, before: int, limit: int) -> list[Job]:
+        """Return up to `limit` jobs of a tenant, newest first, numbered below `before`; with `owner`, of that user alone."""
+        where = f"{_SEEN} AND number < ? ORDER BY number DESC LIMIT ?"
+        return self._jobs(where, tenant, owner, owner, before, limit)
+
+    def unfinished(self) -> list[Job]:
+        """Return the jobs of all tenants that have not ended, oldest first."""
+        return self._jobs("ended_ms IS NULL ORDER BY number")
+
+    def delete_old(self, tenant: str | None, before_ms: int, most: int) -> None:
+        """Delete jobs that ended before a time, and the oldest ended ones of a tenant beyond a number."""
+        self._run(
+            "DELETE FROM job WHERE ended_ms < ? OR number IN (SELECT number FROM job WHERE tenant IS ? "
+            "AND ended_ms IS NOT NULL ORDER BY number DESC LIMIT -1 OFFSET ?)",
+            (before_ms, tenant, most),
+        )
+
+    def _jobs(self, where: str, *values: object) -> list[Job]:
+        found = self._run(f"SELECT number, data FROM job WHERE {where}", values)
+        return [Job(number=number, **json.loads(data)) for number, data in found]
+
+    def _run(self, sql: str, values: tuple[object, ...], *, make: bool = False) -> list[Any]:
+        """Run a statement; where there is no file it finds nothing, unless one is to be made."""
+        with self._lock, mapped_errors(self.path):
+            if self._connection is None and (make or self.path.exists()):
+                self._connection = _connect(self.path, _SCHEMA, WAIT_S)
+            return [] if self._connection is None else self._connection.execute(sql, values).fetchall()
+
+
+def _connect(path: Path, script: str, wait_s: float) -> sqlite3.Connection:
+    """Return a connection to a file that is its owner's alone, after a script."""
+    for directory in (path.parent.parent, path.parent):
+        make_directory(directory)
+    refuse_link(path)
+    make_own(path)
+    connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     try:
-        text = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode()
-        if text[:1] == "j" and text[1:].isascii() and text[1:].isdigit() and len(text) < 20:
-            return int(text[1:])
-    except ValueError:  # not base64, not ASCII, not UTF-8
-        pass
-    raise InputError("the cursor is none of this list; take `next_cursor` of a page, or none")
-
-
-def ms_of(when: datetime) -> int:
-    """Return a time in milliseconds, as it is stored."""
-    return int(when.timestamp() * 1000)
-
-
-def time_of(ms: int) -> datetime:
-    """Return the time of stored milliseconds."""
-    return datetime.fromtimestamp(ms / 1000, timezone.utc)
+        connection.executescript(script)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

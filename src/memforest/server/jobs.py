@@ -1,4 +1,9 @@
-"""Ingest jobs for front ends: `Intake` accepts, reports, cancels, and resumes them after a restart."""
+"""Ingest jobs for front ends: `Intake` accepts, reports, cancels, and resumes them after a restart.
+
+A job's sessions are stored durably before it is acknowledged. What is left is that `resume` makes memory of them: user by
+user, in the background and within bounds. The rows of jobs say how far that is. Of several servers of one directory one works
+on the jobs, which it holds in memory and stores as they change; every answer and every event is read from the rows.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +11,27 @@ import asyncio
 import json
 import logging
 import secrets
-import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple
 
 from memforest import errors
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError
-from memforest.plain import plain
-from memforest.server import job_rows
-from memforest.server.auth import Access, Principal
-from memforest.server.job_rows import JobRow, JobRows, JobView, SessionRow
-from memforest.server.job_runs import (
-    LiveJob,
-    OnlyOne,
-    Runner,
-    TenantJobs,
-    counts,
-    digest_of,
-    hash_of,
-    to_its_end,
-)
+from memforest.plain import Listing, plain
+from memforest.progress import IngestProgress
+from memforest.protection import Key
+from memforest.server.auth import Access, Principal, place_of
+from memforest.server.job_rows import ENDED, EventKind, Job, JobEvent, JobPage, JobRows, JobView
 from memforest.settings import Bound, Count, Settings, Whole
-from memforest.times import Clock, system_clock
-from memforest.write.turns import check_id
+from memforest.store.directory import file_name, memory_files, owner_of
+from memforest.times import Clock, system_clock, to_ms
 
 MOST_SESSIONS = 1000
 
@@ -60,62 +56,51 @@ class IntakeBounds(Settings):
     """Most connections of a tenant that follow jobs."""
 
 
-MOST_IDLE = 32
-"""Tenants whose file of jobs stays open although nothing is under way there."""
-_FILE = "server/jobs.sqlite"
+def hash_of(user_id: str) -> str:
+    """Return the hash that names a user in a job: the one at the end of the memory's file name.
+
+    Example:
+        >>> file_name("Alice Example").endswith(hash_of("Alice Example") + ".db"), len(hash_of("x"))
+        (True, 20)
+    """
+    return file_name(user_id).removesuffix(".db").rpartition("-")[2]
 
 
-def background(name: str | None) -> Principal:
-    """Return the principal that runs a tenant's jobs in the background."""
-    return Principal(tenant=name, key="ingest")
+def user_of(directory: Path, found: str, key: Key | None) -> str:
+    """Return the user id of a hash, read from the memory's file.
+
+    Raises:
+        NotFoundError: if that memory is gone.
+        StoreError: if the file cannot be read.
+    """
+    for path in memory_files(directory):
+        if path.name.endswith(f"-{found}.db") and (user_id := owner_of(path, key)):
+            return user_id
+    raise errors.NotFoundError("the user has no memory any more")
 
 
-def job_files(root: Path) -> list[Path]:
-    """Return the job files of a server's directory and of its tenants."""
-    found = [root / _FILE, *sorted(root.glob(f"tenants/*/{_FILE}"))]
-    return [path for path in found if path.is_file()]
-
-
-_KEY_BYTES = 16
-
-
-def sessions_of(
-    who: Principal, requests: Sequence[Mapping[str, Any]]
-) -> tuple[list[SessionRow], dict[int, MemForestError]]:
-    """Return the sessions of a request as rows, and the errors of the invalid ones by position."""
-    sessions: list[SessionRow] = []
-    problems: dict[int, MemForestError] = {}
-    for place, request in enumerate(requests):
-        try:
-            user_id = who.user_id(check_id(request.get("user_id"), "user_id"))
-            session_id = check_id(request.get("session_id"), "session_id")
-            sessions.append(SessionRow(place, hash_of(user_id), digest_of(user_id, session_id)))
-        except MemForestError as exc:
-            problems[place] = exc
-            sessions.append(SessionRow(place, None, None, "refused", type(exc).__name__))
-    return sessions, problems
-
-
-def with_messages(view: JobView, problems: Mapping[int, MemForestError]) -> JobView:
-    """Return a job with the core's messages on its refused sessions, which are not stored."""
-    return replace(
-        view,
-        refused=tuple(
-            replace(one, message=job_rows.told(problems[one.place])) if one.place in problems else one
-            for one in view.refused
-        ),
-    )
+def digest_of(user_id: str, session_id: str) -> str:
+    """Return the digest that names a session in a job."""
+    return blake2b(f"{user_id}\0{session_id}".encode(), digest_size=12, person=b"session").hexdigest()
 
 
 def key_digest(who: Principal, key: str) -> str:
-    """Return a digest of an idempotency key, other for each user that a caller is bound to."""
-    return blake2b(f"{who.user}\0{key}".encode(), digest_size=_KEY_BYTES, person=b"ingest").hexdigest()
+    """Return a digest of an idempotency key, other for each tenant and each user that a caller is bound to."""
+    text = json.dumps([who.tenant, who.user, key])
+    return blake2b(text.encode(), digest_size=16, person=b"ingest").hexdigest()
 
 
-def request_digest(key: str, requests: Sequence[Mapping[str, Any]]) -> str:
-    """Return a keyed digest of a request, which reveals nothing without its idempotency key."""
+def request_digest(digest: str, requests: Sequence[Mapping[str, Any]]) -> str:
+    """Return a keyed digest of a request, which reveals nothing without the digest of its idempotency key."""
     text = json.dumps(plain(list(requests)), sort_keys=True)
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=_KEY_BYTES, key=key.encode()).hexdigest()
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16, key=digest.encode()).hexdigest()
+
+
+class Run(NamedTuple):
+    """The work under way on one user's received sessions, for one or more jobs."""
+
+    jobs: list[Job]
+    work: asyncio.Task[object]
 
 
 _log = logging.getLogger(__name__)
@@ -124,11 +109,16 @@ RECEIVES = 4
 """Requests that are received at once; each is a few writes to files."""
 RECEIVE_S = 5.0
 """How long the end waits for what is being received, beyond what it waits for jobs."""
-LOCK_FILE = "server/jobs.lock"
 TAKE_S = 5.0
 """How often a server asks whether the one that works on the jobs has ended."""
-LOOK_S = 5.0
-"""How often a watcher looks by itself, for what another process has changed."""
+LOOK_S = 0.25
+"""How often a watcher looks at a job's row."""
+FLUSH_S = 0.2
+"""How long progress is gathered before it is stored."""
+LOCKED_TRIES = 5
+LOCKED_S = 2.0
+CANCEL_S = 5.0
+"""How long work that was cancelled is waited for."""
 
 
 class Intake:
@@ -144,24 +134,29 @@ class Intake:
         self, access: Access, bounds: IntakeBounds | None = None, *, clock: Clock = system_clock
     ) -> None:
         self.bounds = bounds or IntakeBounds()
+        most = self.bounds.most_of_tenant
         self._access = access
         self._clock = clock
-        self._runner = Runner(access, most_running=self.bounds.most_running, now_ms=self._now_ms)
-        self._known: OrderedDict[Path, TenantJobs] = OrderedDict()
-        self._inside: Counter[Path] = Counter()
-        self._watching: Counter[Path] = Counter()
+        self._rows = JobRows(access.directory(Principal()) / "server")
+        self._live: dict[str, Job] = {}
+        self._workers: dict[tuple[str | None, str], asyncio.Task[None]] = {}
+        self._runs: dict[tuple[str | None, str], Run] = {}
+        self._gate = asyncio.Semaphore(self.bounds.most_running)
+        self._gates: defaultdict[str | None, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(most))
         self._receives = asyncio.Semaphore(RECEIVES)
+        self._receiving: dict[str, asyncio.Task[JobView]] = {}
+        self._saving = asyncio.Lock()
+        self._owning = asyncio.Lock()
+        self._owned = False
         self._taking: asyncio.Task[None] | None = None
-        self._receiving: set[asyncio.Task[JobView]] = set()
-        self._recovered: asyncio.Task[None] | None = None
-        self._only = OnlyOne(access.directory(Principal()) / LOCK_FILE)
+        self._ended: Counter[str] = Counter()
+        self._watching: Counter[str | None] = Counter()
         self._draining = False
 
     async def start(self) -> None:
         """Resume the jobs that an earlier process left. Every method calls this first."""
-        if self._recovered is None:
-            self._recovered = asyncio.create_task(self._recover())
-        await asyncio.shield(self._recovered)
+        if self._taking is None:
+            self._taking = asyncio.create_task(self._take())
 
     async def submit(
         self,
@@ -173,7 +168,8 @@ class Intake:
     ) -> JobView:
         """Store sessions durably, and process them in the background.
 
-        A session that cannot be stored is refused alone; `JobView.refused` names its place and the reason.
+        A session that cannot be stored is refused alone; `JobView.refused` names its place and the reason. Where an error is
+        raised there is no job, and the same request may be sent again.
 
         Args:
             who: asks.
@@ -193,13 +189,19 @@ class Intake:
         if self._draining:
             raise errors.StoreClosedError("the server is ending; send it again when it is back")
         if not 1 <= len(requests) <= self.bounds.most_sessions:
-            raise errors.InputError(
-                f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}"
-            )
-        await self._only.require()
-        work = asyncio.create_task(self._receive(who, requests, budget, idempotency_key))
-        self._receiving.add(work)
-        work.add_done_callback(self._received)
+            raise errors.InputError(f"{len(requests)} sessions; send 1 to {self.bounds.most_sessions}")
+        await self._own()
+        job = Job(secrets.token_hex(16), who.tenant, _owner(who), self._now_ms(), len(requests))
+        if budget is not None:
+            job.budget = (budget.max_calls, budget.max_tokens)
+        if idempotency_key is not None:
+            job.key = key_digest(who, idempotency_key)
+            job.request = request_digest(job.key, requests)
+        name = job.key or job.id
+        while (earlier := self._receiving.get(name)) is not None:
+            await asyncio.wait({earlier})
+        work = self._receiving[name] = asyncio.create_task(self._receive(who, job, requests))
+        work.add_done_callback(lambda _: self._receiving.pop(name))
         return await asyncio.shield(work)  # a client that hangs up leaves nothing half received
 
     async def job(self, who: Principal, job_id: str) -> JobView:
@@ -208,11 +210,9 @@ class Intake:
         Raises:
             NotFoundError: if there is none, or it is not for the caller to see.
         """
-        await self.start()
-        with self._tenant(who) as tenant:
-            return await self._view(tenant, await self._row(tenant, who, job_id))
+        return (await self._row(who, job_id)).view()
 
-    async def jobs(self, who: Principal, *, limit: int = 50, cursor: str | None = None) -> job_rows.JobPage:
+    async def jobs(self, who: Principal, *, limit: int = 50, cursor: str | None = None) -> JobPage:
         """Return the jobs that the caller may see, the newest first.
 
         Args:
@@ -224,25 +224,22 @@ class Intake:
             InputError: if the cursor is none.
         """
         await self.start()
-        before = None if cursor is None else job_rows.number_of(cursor)
-        owner = None if who.user is None else hash_of(who.user)
-        with self._tenant(who) as tenant:
-            rows = await asyncio.to_thread(tenant.rows.jobs, owner=owner, before=before, limit=limit + 1)
-            views = [await self._view(tenant, row) for row in rows[:limit]]
-        more = len(rows) > limit
-        return job_rows.JobPage(tuple(views), job_rows.cursor_of(rows[limit - 1].number) if more else None)
+        listing = Listing.of("jobs")
+        key = listing.key(cursor, int)
+        before = 2**62 if key is None else int(key[0])
+        found = await asyncio.to_thread(self._rows.page, who.tenant, _owner(who), before, limit + 1)
+        following = listing.cursor((found[limit - 1].number,)) if len(found) > limit else None
+        return JobPage(tuple(one.view() for one in found[:limit]), following)
 
-    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[job_rows.JobEvent]:
-        """Yield the events of a job after an id, as they come, until it ends.
+    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        """Yield the events of a job after an id, as they come, until it ends. Of events of one kind the last one is kept.
 
         Raises:
             NotFoundError: as `job`.
             RateLimitError: if too many connections of the tenant follow jobs.
         """
-        await self.start()
-        with self._tenant(who) as tenant:
-            await self._row(tenant, who, job_id)
-        if self._watching[tenant.directory] >= self.bounds.most_watchers:
+        await self._row(who, job_id)
+        if self._watching[who.tenant] >= self.bounds.most_watchers:
             raise errors.RateLimitError(
                 f"{self.bounds.most_watchers} connections follow jobs already", retry_after_s=10.0
             )
@@ -257,22 +254,21 @@ class Intake:
             NotFoundError: as `job`.
             StoreLockedError: if another server works on it.
         """
-        await self.start()
-        with self._tenant(who) as tenant:
-            row = await self._row(tenant, who, job_id)
-            if row.state not in job_rows.ENDED:
-                await self._only.require()
-                live = tenant.jobs.get(row.number) or LiveJob.of(row, frozenset())
-                for run in tenant.forget(row.number):
-                    if run.work is not None:
+        if (await self._row(who, job_id)).state not in ENDED:
+            await self._own()
+            job = self._live.get(job_id)
+            if job is not None and job.ended_ms is None:
+                job.end("cancelled", self._now_ms())
+                for run in self._runs.values():
+                    if all(one.ended_ms is not None for one in run.jobs):
                         run.work.cancel()
-                await self._runner.end(tenant, live, "cancelled")
-            return await self._view(tenant, await self._row(tenant, who, job_id))
+                await self._save(job)
+        return await self.job(who, job_id)
 
     def counts(self) -> dict[str, int]:
         """Return the number of jobs by state: queued and running now, and ended in this process."""
-        now = Counter(job.state for tenant in list(self._known.values()) for job in tenant.jobs.values())
-        return {"queued": 0, "running": 0, **now, **self._runner.ended}
+        now: Counter[str] = Counter(job.state for job in self._live.values() if job.ended_ms is None)
+        return {"queued": 0, "running": 0, **now, **self._ended}
 
     @property
     def watchers(self) -> int:
@@ -281,196 +277,242 @@ class Intake:
 
     def refuse(self) -> None:
         """Refuse new jobs, and begin no more work on the present ones."""
-        self._draining = self._runner.parking = True
+        self._draining = True
 
     async def close(self, *, within_s: float = 0.0) -> None:
         """Wait some seconds for work under way, and leave the rest for the next start."""
         self.refuse()
         if self._taking is not None:
             self._taking.cancel()
-        if self._recovered is not None:
-            begun = {self._taking or self._recovered, self._recovered, *self._receiving}
-            await asyncio.wait(begun, timeout=within_s + RECEIVE_S)
-        until = time.monotonic() + within_s
-        for tenant in list(self._known.values()):
+        if self._receiving:
+            await asyncio.wait(self._receiving.values(), timeout=within_s + RECEIVE_S)
+        for wait_s in (within_s, CANCEL_S):
+            if self._workers:
+                _, late = await asyncio.wait(self._workers.values(), timeout=wait_s)
+                for task in late:
+                    task.cancel()
+        for job in [one for one in self._live.values() if one.left and one.ended_ms is None]:
+            job.state = "queued"
+            with suppress(errors.StoreError):  # the next start goes on with it all the same
+                await self._save(job)
+        self._live.clear()
+        with suppress(MemForestError):
+            await asyncio.to_thread(self._rows.close)
+
+    async def _take(self) -> None:
+        """Take the jobs that there are as soon as no other server works on them."""
+        while not self._owned:
             try:
-                await self._runner.park(tenant, within_s=max(until - time.monotonic(), 0.0))
-            finally:
-                with suppress(MemForestError):
-                    await asyncio.to_thread(tenant.rows.close)
-        self._known.clear()
-        await asyncio.to_thread(self._only.give)
+                if await asyncio.to_thread(self._rows.unfinished):
+                    await self._own()
+            except errors.StoreError as exc:
+                _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
+            await asyncio.sleep(TAKE_S)
 
-    def _received(self, work: asyncio.Task[JobView]) -> None:
-        self._receiving.discard(work)
-        if not work.cancelled():
-            work.exception()  # whoever asked has it; one that has gone need not
+    async def _own(self) -> None:
+        """Become the server that works on the jobs, and go on with those that there are.
 
-    async def _receive(
-        self, who: Principal, requests: Sequence[Mapping[str, Any]], budget: Budget | None, key: str | None
-    ) -> JobView:
-        sessions, problems = sessions_of(who, requests)
-        files = {one.file for one in sessions if one.file}
-        owner = hash_of(who.user) if who.user is not None else (files.pop() if len(files) == 1 else None)
-        name = None if key is None else key_digest(who, key)
-        digests = None if name is None else (name, request_digest(name, requests))
+        Raises:
+            StoreLockedError: if another one is that.
+            StoreError: if the file of jobs or its lock cannot be used.
+        """
+        async with self._owning:
+            if self._owned:
+                return
+            await asyncio.to_thread(self._rows.own)
+            for job in await asyncio.to_thread(self._rows.unfinished):
+                job.state = "queued"
+                self._live[job.id] = job
+                self._work_on(job)
+            self._owned = True
+
+    async def _receive(self, who: Principal, job: Job, requests: Sequence[Mapping[str, Any]]) -> JobView:
+        """Store the sessions of a new job and then the job, and begin to work on it."""
         async with self._receives:
-            with self._tenant(who) as tenant:
-                before = self._clock() - timedelta(days=self.bounds.keep_days)
-                if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
-                    raise errors.RateLimitError(
-                        f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0
-                    )
-                most = self.bounds.most_kept
-                await asyncio.to_thread(tenant.rows.delete_old, before_ms=job_rows.ms_of(before), most=most)
-                row, new = await asyncio.to_thread(
-                    tenant.rows.begin,
-                    secrets.token_hex(16),
-                    sessions,
-                    now_ms=self._now_ms(),
-                    owner=owner,
-                    budget=(None, None) if budget is None else (budget.max_calls, budget.max_tokens),
-                    tenant=who.tenant,
-                    key=digests,
+            found = None if job.key is None else await asyncio.to_thread(self._rows.keyed, job.key)
+            if found is not None and found.request != job.request:
+                raise errors.IdempotencyError("the idempotency key came with other sessions; take another")
+            if found is not None:
+                return found.view()
+            if len(self._open(who.tenant)) >= self.bounds.most_open:
+                raise errors.RateLimitError(
+                    f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0
                 )
-                if new:
-                    await self._store(tenant, who, row, sessions, requests, problems)
-                elif digests is not None and row.request != digests[1]:
-                    raise errors.IdempotencyError(
-                        "the idempotency key came with other sessions before; take another key"
-                    )
-                view = await self._view(tenant, await self._row(tenant, who, row.id))
-        return with_messages(view, problems)
+            self._live[job.id] = job
+            try:
+                before = to_ms(self._clock() - timedelta(days=self.bounds.keep_days))
+                await asyncio.to_thread(self._rows.delete_old, who.tenant, before, self.bounds.most_kept)
+                problems = await self._store(who, job, requests)
+                if not job.left:
+                    job.error = job.refused[0][1]
+                    job.end("failed", self._now_ms())
+                await self._save(job, "received")
+            except BaseException:
+                self._live.pop(job.id, None)
+                raise
+        self._work_on(job)
+        return job.view(problems)
 
     async def _store(
-        self,
-        tenant: TenantJobs,
-        who: Principal,
-        row: JobRow,
-        sessions: Sequence[SessionRow],
-        requests: Sequence[Mapping[str, Any]],
-        problems: dict[int, MemForestError],
-    ) -> None:
-        """Store the sessions of a new job, and queue its users."""
-        places = [one.place for one in sessions if one.state == "new"]
-        try:
-            async with self._access.forest(who) as forest:
-                results = await forest.ingest_parallel([requests[place] for place in places], defer=True)
-        except BaseException as exc:
-            await self._runner.end(tenant, LiveJob.of(row, frozenset()), "failed", type(exc).__name__)
-            raise
-        turns = 0
-        states: dict[int, tuple[str, str | None]] = {}
+        self, who: Principal, job: Job, requests: Sequence[Mapping[str, Any]]
+    ) -> dict[int, MemForestError]:
+        """Store the sessions of a job, count them in it, and return the errors of the others by position."""
+        problems: dict[int, MemForestError] = {}
+        for place, request in enumerate(requests):
+            try:
+                who.user_id(request.get("user_id", ""))
+            except errors.NotFoundError as exc:
+                problems[place] = exc
+        places = [place for place in range(len(requests)) if place not in problems]
+        async with self._access.forest(who) as forest:
+            results = await forest.ingest_parallel([requests[place] for place in places], defer=True)
         for place, result in zip(places, results, strict=True):
             if isinstance(result, MemForestError):
                 problems[place] = result
-                states[place] = ("refused", type(result).__name__)
-            else:
-                turns += result.turns_added
-                states[place] = ("received", None)
-        await asyncio.to_thread(tenant.rows.received, row.number, states, turns=turns, now_ms=self._now_ms())
-        kept = [one for one in sessions if states.get(one.place, ("",))[0] == "received"]
-        tenant.users.update({one.file: str(requests[one.place]["user_id"]) for one in kept if one.file})
-        await self._begin(tenant, row, kept)
+                continue
+            user_id, session_id = (requests[place][name] for name in ("user_id", "session_id"))
+            user = hash_of(user_id)
+            job.names[user] = user_id
+            job.left.setdefault(user, []).append(digest_of(user_id, session_id))
+            job.turns += result.turns_added
+        job.users, job.received = len(job.left), len(requests) - len(problems)
+        job.refused = [(place, type(problems[place]).__name__) for place in sorted(problems)]
+        if len({str(one.get("user_id")) for one in requests}) == 1 and job.left:
+            [job.owner] = job.left
+        return problems
 
-    async def _begin(self, tenant: TenantJobs, row: JobRow, kept: Sequence[SessionRow]) -> None:
-        """Record that a job was received, and start it unless it was cancelled meanwhile."""
-        now = await asyncio.to_thread(tenant.rows.job, row.id)
-        if now is None or now.state != "queued":
-            return
-        data = {"turns": now.turns, **counts(now)}
-        await asyncio.to_thread(tenant.rows.add_event, row.number, "received", data, at_ms=self._now_ms())
-        live = LiveJob.of(row, frozenset(one.digest for one in kept if one.digest))
-        if not kept:
-            refused = await asyncio.to_thread(tenant.rows.refused, row.number)
-            await self._runner.end(tenant, live, "failed", refused[0].error if refused else None)
-        elif self._draining:
-            await asyncio.to_thread(tenant.rows.set_state, row.number, "parked", now_ms=self._now_ms())
-        else:
-            self._runner.add(tenant, live, list(dict.fromkeys(one.file for one in kept if one.file)))
+    def _open(self, tenant: str | None) -> list[Job]:
+        """Return the jobs of a tenant that have not ended."""
+        return [one for one in self._live.values() if one.tenant == tenant and one.ended_ms is None]
 
-    async def _recover(self, after_s: float = 0.0) -> None:
-        await asyncio.sleep(after_s)
-        paths = await asyncio.to_thread(job_files, self._access.directory(Principal()))
+    def _work_on(self, job: Job) -> None:
+        """See that each user of a job that is not done is worked on."""
+        for user in job.left:
+            at = (job.tenant, user)
+            if job.ended_ms is None and at not in self._workers and not self._draining:
+                self._workers[at] = asyncio.create_task(self._work(*at))
+
+    def _waiting(self, tenant: str | None, user: str) -> list[Job]:
+        """Return the jobs that wait for a user; none when the server ends."""
+        return [] if self._draining else [job for job in self._open(tenant) if user in job.left]
+
+    async def _work(self, tenant: str | None, user: str) -> None:
+        """Work on one user, once at a time, while a job waits for them."""
         try:
-            if paths:
-                await self._only.require()
-        except errors.StoreError as exc:
-            _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
-            self._taking = asyncio.create_task(self._recover(TAKE_S))
-            return
-        for path in paths:
-            try:
-                await self._recover_tenant(path)
-            except MemForestError as exc:
-                _log.error("a tenant's jobs could not be read: %s", type(exc).__name__)
-
-    async def _recover_tenant(self, path: Path) -> None:
-        rows = JobRows(path)
-        try:
-            name, found = await asyncio.to_thread(rows.unfinished)
+            while self._waiting(tenant, user):  # noqa: ASYNC110 - a turn is work
+                await asyncio.sleep(await self._turn(tenant, user))
+        except errors.StoreError as exc:  # the file of jobs fails: the next start goes on with them
+            _log.error("jobs are left for the next start: %s", type(exc).__name__)
         finally:
-            await asyncio.to_thread(rows.close)
-        who = background(name)
-        if not found or self._access.directory(who) != path.parent.parent:
-            return
-        with self._tenant(who) as tenant:
-            for row, files, digests in found:
-                live = LiveJob.of(row, frozenset(digests))
-                await to_its_end(tenant.rows.set_state, row.number, "queued", now_ms=self._now_ms())
-                if files:
-                    self._runner.add(tenant, live, files)
-                else:
-                    await self._runner.settle(tenant, live)
+            del self._workers[tenant, user]
 
-    @contextmanager
-    def _tenant(self, who: Principal) -> Iterator[TenantJobs]:
-        """Yield the jobs of the caller's tenant, kept open while in use; some idle tenants' files stay open too."""
-        directory = self._access.directory(who)
-        tenant = self._known.get(directory)
-        if tenant is None:
-            rows, gate = JobRows(directory / _FILE), asyncio.Semaphore(self.bounds.most_of_tenant)
-            tenant = self._known[directory] = TenantJobs(background(who.tenant), directory, rows, gate)
-        self._known.move_to_end(directory)
-        self._inside[directory] += 1
-        try:
-            yield tenant
-        finally:
-            self._inside[directory] -= 1
-            surplus = len(self._known) - MOST_IDLE
-            for path, one in list(self._known.items()):
-                if surplus > 0 and not (self._inside[path] or one.jobs or one.tasks):
-                    one.rows.close()
-                    del self._known[path], self._inside[path]
-                    surplus -= 1
-
-    async def _row(self, tenant: TenantJobs, who: Principal, job_id: str) -> JobRow:
-        row = await asyncio.to_thread(tenant.rows.job, job_id)
-        if row is None or (who.user is not None and row.owner != hash_of(who.user)):
-            raise errors.NotFoundError("there is no such job")
-        return row
-
-    async def _view(self, tenant: TenantJobs, row: JobRow) -> JobView:
-        return job_rows.view_of(row, await asyncio.to_thread(tenant.rows.refused, row.number))
-
-    async def _events(self, who: Principal, job_id: str, after: int) -> AsyncIterator[job_rows.JobEvent]:
-        with self._tenant(who) as tenant:
-            self._watching[tenant.directory] += 1
+    async def _turn(self, tenant: str | None, user: str) -> float:
+        """Work on one user once if there is room; return the seconds after which to try again."""
+        async with self._gates[tenant], self._gate:
+            jobs = self._waiting(tenant, user)
+            if not jobs:
+                return 0.0
+            work = asyncio.create_task(self._resume(tenant, user, jobs))
+            self._runs[tenant, user] = Run(jobs, work)
             try:
-                while (row := await asyncio.to_thread(tenant.rows.job, job_id)) is not None:
-                    live = tenant.jobs.get(row.number)
-                    wake = asyncio.Event() if live is None else live.wake
-                    found = await asyncio.to_thread(tenant.rows.events, row.number, after=after)
-                    for number, kind, at_ms, data in found:
-                        yield job_rows.JobEvent(number, cast(Any, kind), job_rows.time_of(at_ms), data)
-                        after = number
-                    if not found:
-                        if row.state in job_rows.ENDED or self._draining:
-                            return
-                        with suppress(asyncio.TimeoutError):
-                            await asyncio.wait_for(wake.wait(), LOOK_S)
+                while not work.done():
+                    await asyncio.wait({work}, timeout=FLUSH_S)
+                    for job in [one for one in jobs if one.news]:
+                        await self._save(job)
             finally:
-                self._watching[tenant.directory] -= 1
+                work.cancel()
+                await asyncio.wait({work}, timeout=CANCEL_S)
+                del self._runs[tenant, user]
+        error = None if work.cancelled() else work.exception()
+        if isinstance(error, errors.RateLimitError):
+            return min(max(error.retry_after_s, 0.05), 5.0)
+        if error is not None:
+            _log.warning("the ingest of a user ended with %s at %s", type(error).__name__, place_of(error))
+            if not isinstance(error, MemForestError):
+                error = MemForestError()  # what another says may hold anything
+        for job in [one for one in jobs if one.ended_ms is None]:  # others were cancelled meanwhile
+            job.finish_user(user, error)
+            if not job.left:
+                job.end("failed" if job.error else "finished", self._now_ms())
+            await self._save(job)
+        return 0.0
+
+    async def _resume(self, tenant: str | None, user: str, jobs: Sequence[Job]) -> object:
+        """Make memory of what was received for a user, and count it in the jobs that wait for it."""
+        who = Principal(tenant=tenant, key="ingest")
+        async with self._access.ingesting(who), self._access.forest(who) as forest:
+            for job in [one for one in jobs if one.state == "queued"]:
+                job.state = "running"
+                await self._save(job)
+            names = [job.names[user] for job in jobs if user in job.names]
+            key = Key.of(forest.config.key)
+            user_id = names[0] if names else await asyncio.to_thread(user_of, forest.directory, user, key)
+            refreshed = [job.refreshed for job in jobs]
+
+            def on_progress(step: IngestProgress) -> None:
+                for job, before in zip(jobs, refreshed, strict=True):
+                    if job.ended_ms is None and step.session_id is not None:
+                        job.note(user, digest_of(user_id, step.session_id), step)
+                    elif step.stage == "refreshed" and before + step.done > job.refreshed:
+                        job.refreshed = before + step.done
+                        job.news.add("refreshed")
+
+            for tries_left in reversed(range(LOCKED_TRIES)):
+                try:
+                    return await forest.resume(user_id, budget=_budget(jobs), on_progress=on_progress)
+                except errors.StoreLockedError:
+                    if not tries_left:
+                        raise
+                    await asyncio.sleep(LOCKED_S)
+        return None
+
+    async def _save(self, job: Job, *news: EventKind) -> None:
+        """Store a job as it is, with the events that tell of its news.
+
+        One is stored after the other, also when the caller is cancelled: no earlier state lands over a later one.
+        """
+        job.news.update(news)
+
+        async def store() -> None:
+            async with self._saving:
+                job.tell(self._now_ms())
+                await asyncio.to_thread(self._rows.save, job.row())
+                if job.ended_ms is not None and self._live.pop(job.id, None) is not None:
+                    self._ended[job.state] += 1
+
+        await asyncio.shield(asyncio.create_task(store()))
+
+    async def _row(self, who: Principal, job_id: str) -> Job:
+        await self.start()
+        job = await asyncio.to_thread(self._rows.job, who.tenant, _owner(who), job_id)
+        if job is None:
+            raise errors.NotFoundError("there is no such job")
+        return job
+
+    async def _events(self, who: Principal, job_id: str, after: int) -> AsyncIterator[JobEvent]:
+        self._watching[who.tenant] += 1
+        try:
+            while True:
+                job = await self._row(who, job_id)
+                for event in job.events_after(after):
+                    yield event
+                    after = event.id
+                if job.state in ENDED or self._draining:
+                    return
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self._watching[who.tenant] -= 1
 
     def _now_ms(self) -> int:
-        return job_rows.ms_of(self._clock())
+        return to_ms(self._clock())
+
+
+def _owner(who: Principal) -> str | None:
+    """Return the hash of the only user that a caller sees; None for one who sees all of the tenant."""
+    return None if who.user is None else hash_of(who.user)
+
+
+def _budget(jobs: Sequence[Job]) -> Budget | None:
+    """Return the budget of all jobs of a run together; None for the configuration's."""
+    given = [Budget(*job.budget) for job in jobs if job.budget is not None]
+    return reduce(Budget.plus, given) if len(given) == len(jobs) else None

@@ -228,7 +228,7 @@ class Serving(uvicorn.Server):
     """A uvicorn server that ends in good order at the first signal, and at once at the second.
 
     First it says that it is not ready, and takes no ingest jobs; then it stops accepting; requests and jobs under way get
-    their time; then jobs are parked and memories closed. After `END_S` seconds it ends whatever hangs: every write that was
+    their time; then memories are closed. After `END_S` seconds it ends whatever hangs: every write that was
     acknowledged is on disk.
 
     Args:

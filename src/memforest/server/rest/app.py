@@ -300,7 +300,7 @@ def install(app: FastAPI, access: Access, intake: Intake) -> None:
 
 @asynccontextmanager
 async def operating(app: FastAPI) -> AsyncIterator[None]:
-    """Resume the jobs that an earlier process left; on leaving, let those under way end, or park them."""
+    """Resume the jobs that an earlier process left; on leaving, let those under way end, or leave them."""
     intake = cast(Intake, app.state.intake)
     await intake.start()
     try:
