@@ -13,7 +13,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -112,6 +112,29 @@ def _is_inside(text: str, begin: int, match: re.Match[str]) -> bool:
         return True
     line = text[begin : begin + 8]
     return lowered.isdecimal() and before.start() == begin + len(line) - len(line.lstrip())  # a list's number
+
+
+def find_names(text: str, names: Collection[str]) -> list[tuple[int, str]]:
+    """Return where names stand as whole words, and which: of two that begin at one place or overlap, the longer, then the first.
+
+    Compiling a pattern of the names of every statement costs more than reading it.
+
+    >>> find_names("Ann Lee met Ann", ["Ann", "Lee", "Ann Lee"])
+    [(0, 'Ann Lee'), (12, 'Ann')]
+    """
+    found: list[tuple[int, int, str]] = []
+    for name in names:
+        at = text.find(name)
+        while at >= 0:
+            end = at + len(name)
+            if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+                found.append((at, -len(name), name))
+            at = text.find(name, at + 1)
+    spans: list[tuple[int, str]] = []
+    for at, _, name in sorted(found):
+        if not spans or at >= spans[-1][0] + len(spans[-1][1]):
+            spans.append((at, name))
+    return spans
 
 
 WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\s…。{UNSPACED}]{{1,24}}")
