@@ -28,24 +28,35 @@ MAX_RELATIONS = 12
 """Relations of one statement."""
 _MOST_CONTENT = 4
 """Words of a label with a meaning of their own: "took a long walk with"."""
-_MOST_OWNED = 4
-"""Words between an owner and a name: "Ada's new best friend Tom"."""
 _QUOTED = re.compile(r'"([^"]*)"|“([^“”]*)”|«([^«»]*)»')
 _WORDS_OF_SPEECH = 4
-_TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[^\w\s]")
-_GOES_ON = frozenset("_+&#@/%$-'")
-"""Behind a name, these make it a part of something else."""
 _ASKED = ("?", "？", "؟")
+_FIRST, _LAST = "\ue000", "\uf8ff"
+"""Characters of private use, each of which stands for a name."""
+_NAME = f"[{_FIRST}-{_LAST}]"
+_GOES_ON = re.compile(r"[\w+&#@/%$'-](?<!')|'(?!s?(?: |$))")
+"""Behind a name, this makes it a part of something else."""
+
+Joined = tuple[str, str, str]
+"""A name, the label, and the name that it joins it to."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkWords:
-    """The words of a language, lower case, by the part that they play in a clause, and the endings of its verbs."""
+    """The words of a language, lower case, by the part that they play in a clause, and the patterns made of them."""
 
     parts: Mapping[str, frozenset[str]]
     endings: Mapping[str, tuple[str, ...]]
+    owned: re.Pattern[str]
+    """A noun that somebody is for an owner, in front of a name: "Ada's aunt *Noor*", "her aunt *Noor*"."""
+    clause: re.Pattern[str]
+    """Names, the words behind them, and the names that follow."""
+    joint: re.Pattern[str]
+    """What ends a clause."""
+    unreal: re.Pattern[str]
+    conditional: re.Pattern[str]
 
-    def plays(self, word: object, *parts: str) -> bool:
+    def plays(self, word: str, *parts: str) -> bool:
         """Return whether a word plays one of some parts."""
         return any(word in self.parts[part] for part in parts)
 
@@ -53,14 +64,10 @@ class LinkWords:
         """Return whether a word of some length has one of the endings of a form."""
         return len(word) > 3 and any(word.endswith(self.endings[name]) for name in names)
 
-    def is_adverb(self, word: object) -> bool:
-        """Return whether a word may stand between a subject and its verb."""
-        return self.plays(word, "adverbs") or (isinstance(word, str) and self.ends(word, "adverb"))
-
-    def is_verb(self, word: object) -> bool:
+    def is_verb(self, word: str) -> bool:
         """Return whether a word is a verb in the past or present."""
-        if not isinstance(word, str) or self.plays(word, "verbs", "bases"):
-            return isinstance(word, str)
+        if self.plays(word, "verbs"):
+            return True
         other = self.plays(word, "no_verbs") or "'" in word or self.ends(word, "no_verb", "future")
         return len(word) > 2 and word.endswith(self.endings["verb"]) and not other
 
@@ -70,31 +77,40 @@ def load_words(code: str) -> LinkWords:
     """Return the words of one of `LANGUAGES`, read once per process from the package's data."""
     raw, lists = read_toml("data", "relations", f"{code}.toml"), load_word_lists(code)
     parts = {name: word_set(text) for name, text in raw["words"].items()}
-    helping = parts["be"] | parts["have"] | parts["do"]
+    helping = parts["be"] | parts["have"] | parts["do"] | parts["reflexive"]
     past = lists.get("irregular_past", frozenset())
     closed = ("determiners", "prepositions", "particles", "pronouns", "nouns", "joins", "owners")
     parts |= {
         "adverbs": (lists["adverbs"] | parts["fillers"]) - parts["unreal"],
-        "verbs": (parts["verbs"] | past) - helping,
-        "bases": lists.get("common_verbs", frozenset()),
+        "verbs": (parts["verbs"] | past | lists.get("common_verbs", frozenset())) - helping,
         "participles": lists.get("participles", frozenset()) | past,
         "no_verbs": helping.union(lists.get("not_verbs", frozenset()), *(parts[name] for name in closed)),
     }
-    return LinkWords(parts, {name: tuple(text.split()) or ("\0",) for name, text in raw["endings"].items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Names in a row, as one subject or object; the last `owns` what follows if it has a possessive."""
-
-    names: tuple[str, ...]
-    owns: bool = False
-
-
-Token = Names | str
-"""Names, a word, or a mark; words that open a clause are in lower case."""
-Joined = tuple[str, str, str]
-"""A name, the label, and the name that it joins it to."""
+    any_of = {name: "|".join(map(re.escape, sorted(words))) or "\0" for name, words in parts.items()}
+    adverb = rf"{any_of['adverbs']}|\w{{3,}}(?:{raw['endings']['adverb']})|\d+"
+    joins, marks = rf"(?<!\w)(?:{any_of['joins']})(?!\w)", r"[^\w\s'-]|-(?=\s)"
+    follow = rf"{any_of['follow']}|{any_of['prepositions']}|{any_of['determiners']}|{adverb}"
+    behind = rf"(?= ?(?:{marks}|$)| (?:{joins}|(?:{follow})(?!\w)))"
+    row = rf"{_NAME}(?:(?:,|,? (?:{any_of['and']})) {_NAME})*"
+    word = rf"(?!{joins})(?-i:[^\W\d_A-Z][\w'-]*) "
+    article = rf"(?:(?:{any_of['determiners']}) )*"
+    return LinkWords(
+        parts,
+        {name: tuple(text.split()) or ("\0",) for name, text in raw["endings"].items()},
+        owned=re.compile(
+            rf"(?:(?P<owner>{_NAME})'s?|(?<!\w)(?:{any_of['owners']})) (?P<noun>(?:{word}){{0,3}}(?:{any_of['nouns']})) (?P<name>{_NAME})"
+        ),
+        clause=re.compile(
+            rf"(?:^|(?P<join>{marks}|{joins})\s+)(?:(?:{any_of['lead']}|{adverb}),? )*"
+            rf"(?:(?P<subject>{row})(?: (?:{any_of['and']}) (?:{any_of['others']}))? )?(?P<said>(?:{word}){{1,12}})"
+            rf"(?:(?P<object>{row}){behind}(?: (?P<beside>{any_of['beside']}|{any_of['place']}) {article}"
+            rf"(?P<further>{_NAME}){behind})?)?",
+            re.IGNORECASE,
+        ),
+        joint=re.compile(f"{marks}|{joins}", re.IGNORECASE),
+        unreal=re.compile(rf"(?<!\w)(?:{any_of['unreal']})(?!\w)|n't(?!\w)", re.IGNORECASE),
+        conditional=re.compile(rf"(?<!\w)(?:{any_of['conditional']})(?!\w)", re.IGNORECASE),
+    )
 
 
 def find_relations(
@@ -114,7 +130,7 @@ def find_relations(
         Ana flew to Porto
         Ana flew with Bob
     """
-    plain = text.replace("’", "'")
+    plain = _PRIVATE.sub(" ", text.replace("’", "'"))
     # A name as it stands inside a sentence and at its beginning: "the user", "The user".
     spelt = ((name.replace("’", "'"), name) for name in sorted(names, reverse=True) if name.strip())
     known = {form: name for one, name in spelt for form in (one, one[0].upper() + one[1:]) if form in plain}
@@ -124,13 +140,19 @@ def find_relations(
     joined = {_pair(state.entity, state.value) for state in states}
     found: dict[Relation, None] = {}
     for piece in split_sentences(_QUOTED.sub(_unquoted, plain)):
-        if piece.text.endswith(_ASKED) or piece.text.startswith("¿"):
+        masked, here = _masked(piece.text, known)
+        asked = piece.text.endswith(_ASKED) or piece.text.startswith("¿")
+        if asked or len(here) < 2 or words.conditional.search(masked):
             continue
-        for source, label, target in _sentence_relations([*_tokens(piece.text, known), ".", "."], words):
-            pair = _pair(source, target)
+        for source, label, target in _relations(masked, words):
+            one, other = (known[here[ord(char) - ord(_FIRST)]] for char in (source, target))
+            pair = _pair(one, other)
             if pair[0] != pair[1] and pair not in joined and len(label) <= MAX_LABEL_CHARS:
-                found[Relation(known[source], label, known[target])] = None
+                found[Relation(one, label, other)] = None
     return tuple(found)[:MAX_RELATIONS]
+
+
+_PRIVATE = re.compile(_NAME)
 
 
 def _pair(one: str, other: str) -> tuple[str, ...]:
@@ -143,175 +165,59 @@ def _unquoted(found: re.Match[str]) -> str:
     return "()" if len(inner.split()) >= _WORDS_OF_SPEECH else f" {inner} "
 
 
-def _tokens(sentence: str, names: Collection[str]) -> list[Token]:
-    """Return the names, words and marks of a sentence."""
-    found: list[Token] = []
-    at = 0
-    for start, name in [*find_names(sentence, names), (len(sentence), "")]:
-        for one in _TOKEN.findall(sentence, at, start):
-            opens = not found or found[-1] in ("(", ")", ":", "-", "—", "–")
-            found.append(one.lower() if opens else one)
-        at = start + len(name)
-        owns = sentence.startswith("'s ", at) or sentence.startswith("' ", at)
-        if name and (owns or sentence[at : at + 1] not in _GOES_ON):
-            found.append(Names((name,), owns))
-            at += 2 if sentence.startswith("'s ", at) else owns
-        else:
-            at = start
-    return found
+def _masked(sentence: str, names: Collection[str]) -> tuple[str, list[str]]:
+    """Return a sentence with a character for each name, single spaces, and the names in their order."""
+    here: list[str] = []
+    masked, at = "", 0
+    for start, name in find_names(sentence, names):
+        end = start + len(name)
+        if not _GOES_ON.match(sentence, end) and len(here) <= ord(_LAST) - ord(_FIRST):
+            masked += sentence[at:start] + chr(ord(_FIRST) + len(here))
+            here.append(name)
+            at = end
+    return " ".join((masked + sentence[at:]).split()), here
 
 
-def _sentence_relations(tokens: Sequence[Token], words: LinkWords) -> Iterator[Joined]:
-    """Yield the relations in the clauses of a sentence; none if it is conditional."""
-    if sum(isinstance(one, Names) for one in tokens) < 2:
-        return
-    if any(words.plays(one.lower(), "conditional") for one in tokens if isinstance(one, str)):
-        return
-    tokens, owned = _without_owners(tokens, words)
-    yield from owned
-    subject: Names | None = None
-    for joins, clause in _clauses(_in_rows(tokens, words), words):
-        at = 0
-        while at < len(clause) - 1 and _leads(clause[at], words):
-            at += 1
-        first = clause[at]
-        if isinstance(first, Names):
-            subject, at = first, at + 1
-        elif not joins or not words.plays(joins[-1], "carry"):  # "visited Porto *and* flew to Lille"
-            subject = None
-        said = [one.lower() for one in clause if isinstance(one, str)]
-        if any(one.endswith("n't") or words.plays(one, "unreal") for one in said):
-            subject = None
-        if subject is not None and not subject.owns:
-            yield from _predicate(clause[at:], subject, words)
-
-
-def _without_owners(tokens: Sequence[Token], words: LinkWords) -> tuple[list[Token], list[Joined]]:
-    """Return the tokens with "Noor" for "Ada's aunt Noor", and the relations between the two."""
-    made: list[Token] = []
-    found: list[Joined] = []
-    at = 0
-    while at < len(tokens):
-        token, at = tokens[at], at + 1
-        made.append(token)
-        if not (words.plays(token, "owners") or (isinstance(token, Names) and token.owns)):
+def _relations(masked: str, words: LinkWords) -> Iterator[Joined]:
+    """Yield the relations in the clauses of a sentence."""
+    for one in words.owned.finditer(masked):
+        if one["owner"]:
+            noun = [word for word in one["noun"].split() if not words.plays(word, "determiners")]
+            yield one["owner"], " ".join(noun), one["name"]
+    text = words.owned.sub(r"\g<name>", masked)
+    subject = ""
+    for found in words.clause.finditer(text):
+        subject = found["subject"] or subject * words.plays(found["join"] or "", "carry")
+        joint = words.joint.search(text, found.end())
+        if words.unreal.search(text, found.start(), joint.start() if joint else len(text)):
+            subject = ""
+        label, verb = _label(found["said"].split(), words)
+        if not (label and found["object"]):
             continue
-        end = next((end for end in range(at, len(tokens)) if not isinstance(tokens[end], str)), at)
-        noun = [one for one in tokens[at:end] if isinstance(one, str)]
-        plain = all(word.islower() and not words.plays(word, "prepositions") for word in noun)
-        if 0 < len(noun) <= _MOST_OWNED and plain and words.plays(noun[-1], "nouns"):
-            label = " ".join(word for word in noun if not words.plays(word, "determiners"))
-            named = tokens[end]
-            if isinstance(token, Names) and isinstance(named, Names):
-                found.append((token.names[0], label, named.names[0]))
-            made[-1], at = named, end + 1
-    return made, found
+        sources = _PRIVATE.findall(subject)
+        yield from product(sources, (label,), _PRIVATE.findall(found["object"]))
+        in_place = words.plays(found["beside"] or "", "place") and label != verb
+        if verb and found["further"] and not in_place:
+            yield from product(sources, (f"{verb} {found['beside']}",), found["further"])
 
 
-def _in_rows(tokens: Sequence[Token], words: LinkWords) -> Iterator[Token]:
-    """Yield the tokens, names in a row as one: "Ada, Noor and Tom", "Ada and others"."""
-    at, verb = 0, False
-    while at < len(tokens) - 2:
-        token, at = tokens[at], at + 1
-        if isinstance(token, str):
-            verb = words.is_verb(token) or (verb and not _ends_clause(token, words))
-        elif not token.owns:
-            row, ends = [token], [at]
-            while not row[-1].owns:
-                behind = at + (tokens[at] == ",")
-                behind += words.plays(tokens[behind], "and")
-                named = tokens[behind]
-                if behind == at or not isinstance(named, Names):
-                    break
-                row.append(named)
-                ends.append(at := behind + 1)
-            # "visited Porto and Noor stayed": Noor begins a clause
-            acts = next((one for one in tokens[at:] if not words.is_adverb(one)), "")
-            acting = words.is_verb(acts) or words.plays(acts, "be", "have", "do", "unreal")
-            if len(row) > 1 and (row[-1].owns or (verb and acting)):
-                del row[-1], ends[-1]
-            at, token = ends[-1], Names(tuple(one.names[0] for one in row), row[-1].owns)
-            if words.plays(tokens[at], "and") and words.plays(tokens[at + 1], "others"):
-                at += 2
-        yield token
-
-
-def _ends_clause(token: Token, words: LinkWords) -> bool:
-    return isinstance(token, str) and (words.plays(token, "joins") or not token[0].isalnum())
-
-
-def _clauses(tokens: Iterator[Token], words: LinkWords) -> Iterator[tuple[list[str], list[Token]]]:
-    """Yield the clauses, each with the words and marks that join it to what is before."""
-    joins, clause = list[str](), list[Token]()
-    for token in tokens:
-        if isinstance(token, str) and _ends_clause(token, words):
-            if clause and words.plays(clause[-1], "be"):  # "is *so* proud"
-                continue
-            if clause:
-                yield joins, clause
-                joins, clause = [], []
-            joins.append(token)
-        else:
-            clause.append(token)
-    if clause:
-        yield joins, clause
-
-
-def _leads(token: Token, words: LinkWords) -> bool:
-    """Return whether a word may stand in front of a subject: "last week", "then"."""
-    text = token.lower() if isinstance(token, str) else ""
-    return words.plays(text, "lead") or words.is_adverb(text) or text.isdecimal()
-
-
-def _predicate(clause: Sequence[Token], subject: Names, words: LinkWords) -> Iterator[Joined]:
-    """Yield the relations to the name that the verb of a predicate or a preposition governs, and to one beside that."""
-    helper, said, at = "", list[str](), 0
-    while at < len(clause) and isinstance(word := clause[at], str) and word.islower():
-        if not said and words.plays(word, "be", "have", "do", "reflexive"):
-            helper = word
-        elif not words.is_adverb(word):
-            said.append(word)
-        at += 1
-    named, *behind = [*clause[at:], "", "", "", ""]
-    if not isinstance(named, Names) or named.owns or not _may_follow(behind[0], words):
-        return
-    while said and words.plays(said[-1], "determiners") and not words.plays(said[-1], "owners"):
-        said.pop()
-    label, verb = _label(helper, said, words)
-    if not label:
-        return
-    yield from product(subject.names, (label,), named.names)
-    governing = any(words.plays(word, "prepositions") for word in said)
-    beside = words.plays(behind[0], "beside") or (words.plays(behind[0], "place") and not governing)
-    if verb and beside:
-        further = behind[2] if words.plays(behind[1], "determiners") else behind[1]
-        after = behind[behind.index(further) + 1]
-        if isinstance(further, Names) and not further.owns and _may_follow(after, words):
-            yield from product(subject.names, (f"{verb} {behind[0]}",), further.names)
-
-
-def _may_follow(token: Token, words: LinkWords) -> bool:
-    """Return whether a word may stand behind a name that a verb governs: no noun, and no verb of the name's."""
-    text = token.lower() if isinstance(token, str) else "\0"
-    known = words.plays(text, "follow", "prepositions", "determiners")
-    return text == "" or known or words.is_adverb(text) or text.isdecimal()
-
-
-def _label(helper: str, said: Sequence[str], words: LinkWords) -> tuple[str, str]:
+def _label(said: Sequence[str], words: LinkWords) -> tuple[str, str]:
     """Return the label for what stands between two names, and its verb if it has one; no label if it is no single phrase."""
+    said = [word for word in said if not (words.plays(word, "adverbs") or words.ends(word, "adverb"))]
+    helper = ""
+    while said and words.plays(said[0], "be", "have", "do", "reflexive"):
+        helper, said = said[0], said[1:]
+    while said and words.plays(said[-1], "determiners") and not words.plays(said[-1], "owners"):
+        said = said[:-1]
     while words.plays(helper, "be") and said and words.plays(said[0], "determiners"):
         said = said[1:]
     small = ("prepositions", "particles", "determiners", "pronouns")
     content = [word for word in said if not words.plays(word, *small)]
-    if (
-        not said
-        or len(content) > _MOST_CONTENT
-        or any(words.plays(w, "pronouns", "be", "have") for w in said)
-    ):
+    known = ("determiners", "prepositions", "owners", "nouns")
+    goes_on = any(one == "to" and not words.plays(other, *known) for one, other in pairwise(said))
+    bare = any(words.plays(word, "pronouns", "be", "have") for word in said)
+    if not said or len(content) > _MOST_CONTENT or bare or goes_on:  # "came *to see*"
         return "", ""
-    nouns = ("determiners", "prepositions", "owners", "nouns")
-    if any(one == "to" and not words.plays(other, *nouns) for one, other in pairwise(said)):
-        return "", ""  # "came *to see*"
     first, governs = said[0], words.plays(said[-1], "prepositions", "particles")
     kept = words.plays(helper, "reflexive")
     if words.plays(helper, "be"):  # "is visiting", "is married to", "is from"
