@@ -263,25 +263,21 @@ def has_foreign_words(text: str) -> bool:
 
 
 _EN = load_word_lists("en")
-_NOT_NAMES = _EN["not_names"]
 _FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
-_PAST = _EN["irregular_past"]
 _COMMON_VERBS = _EN["common_verbs"]
-_BACKCHANNEL = _EN["backchannel"]
-_PREPOSITIONS = _EN["prepositions"]
 _POOR_TOPICS = (
     STOP_WORDS
-    | _BACKCHANNEL
+    | _EN["backchannel"]
     | _COMMON_VERBS
     | _FINITE
-    | _PAST
+    | _EN["irregular_past"]
     | _EN["adverbs"]
     | _EN["not_verbs"]
     | _EN["evaluative_topics"]
     | _EN["generic_topics"]
     | _EN["modals"]
-    | _NOT_NAMES
-    | _PREPOSITIONS
+    | _EN["not_names"]
+    | _EN["prepositions"]
 )
 _TOKEN = re.compile(
     r"""(?P<url>https?://\S{1,500})|(?P<tag>[#＃]\w{2,60})|(?P<handle>(?<!\w)@\w{2,60})"""
@@ -311,11 +307,11 @@ class Token:
         self.lower = self.bare.lower().replace("’", "'")
         contracted = "'" in self.lower and self.lower in _FINITE  # "They're"
         self.capital = (
-            kind == "word" and text[0].isupper() and self.lower not in _NOT_NAMES and not contracted
+            kind == "word" and text[0].isupper() and self.lower not in _EN["not_names"] and not contracted
         )
         lower, plain = self.lower, kind == "word" and not self.capital and not self.possessive
         self.verb = plain and (
-            lower in _FINITE or lower in _PAST or (len(lower) > 4 and lower.endswith("ed"))
+            lower in _FINITE or lower in _EN["irregular_past"] or (len(lower) > 4 and lower.endswith("ed"))
         )
         self.present = plain and lower.endswith("s") and bool({lower[:-1], lower[:-2]} & _COMMON_VERBS)
         self.nounlike = kind == "word" and lower in _COMMON_VERBS and lower not in STOP_WORDS
