@@ -15,7 +15,7 @@ from memforest.reading.attribution import Voices
 from memforest.reading.clauses import is_question, lacks_content, takes_back
 from memforest.reading.date_phrases import DateSpan
 from memforest.reading.entities import called, is_assistant, merge_mentions
-from memforest.reading.tokens import Code, detect_language, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, ResolvedDate, Skipped, Turn
 from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 
@@ -33,8 +33,7 @@ SPEAKER_RELATIVE = re.compile(
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
 _EN = load_word_lists("en")
 _NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
-_KIN = _EN["kinship_male"] | _EN["kinship_female"] | _EN["kinship_other"]
-_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
+_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(kinship('en')))})\b")
 
 
 @dataclass(slots=True)

@@ -15,7 +15,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, load_word_tables, tokenise
+from memforest.reading.tokens import (
+    Code,
+    Token,
+    is_verb_form,
+    kinship,
+    load_word_lists,
+    load_word_tables,
+    tokenise,
+)
 from memforest.records import EntityKind, Mention
 from memforest.text import STOP_WORDS, entity_key, word_set
 
@@ -29,15 +37,7 @@ _EN = load_word_lists("en")
 _SPANISH_PREPOSITIONS = word_set(
     "a al ante con contra de del desde en entre hacia hasta para por según sin sobre"
 )
-_PERSON_CUES = (
-    _EN["kinship_male"]
-    | _EN["kinship_female"]
-    | _EN["kinship_other"]
-    | load_word_lists("es")["kinship_male"]
-    | load_word_lists("es")["kinship_female"]
-    | load_word_lists("es")["kinship_other"]
-    | word_set("named called mr mrs ms dr llamado llamada")
-)
+_PERSON_CUES = kinship("en") | kinship("es") | word_set("named called mr mrs ms dr llamado llamada")
 _FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
 
 # A word that may start with a capital, behind another word and a blank; re has no class of capitals.

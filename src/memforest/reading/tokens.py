@@ -210,6 +210,13 @@ def load_word_lists(code: str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(text.split()) for name, text in _language_file(code)["lists"].items()}
 
 
+@lru_cache(maxsize=8)
+def kinship(code: str) -> frozenset[str]:
+    """Return the words of a language by which somebody is somebody's relative; none of ``"other"``."""
+    lists = load_word_lists(code)
+    return frozenset().union(*(lists.get(f"kinship_{one}", ()) for one in ("male", "female", "other")))
+
+
 def load_word_tables(code: str) -> Mapping[str, Mapping[str, str]]:
     """Return the replacement tables of a language by name, all lower case: word -> what stands for it.
 
