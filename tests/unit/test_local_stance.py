@@ -160,6 +160,7 @@ def test_again_tells_a_return_of_what_is_had(text: str, stance: Stance) -> None:
         "Noor asked what Kinetik costs.",
         "Everybody tells Noor to join Kinetik.",
         "Kinetik is on Noor's list.",
+        "Noor's Kinetik phase lasted a year.",
         "Noor trains at Kinetik next week.",
         "Tom got home late, Ana trains at Kinetik, and Noor yawned.",
     ],

@@ -374,7 +374,7 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
         return "is"
     if rules()["unreal"].search(_without_kept(clause)) or _SUPPOSED.search(_without_kept(text)):
         return "unreal"
-    if rules()["over"].search(clause):
+    if rules()["over"].search(clause) or _ERA.match(text, phrase.end):
         return "over"
     if role := held_by(text, phrase):
         return _of_role(role, text[phrase.end :])
@@ -417,6 +417,7 @@ _FORMERLY = re.compile(r"\b(?:old|last|earlier|original)\b|\b(?:was|were|had bee
 _NEWLY = re.compile(r"\b(?:new|newest|latest|became)\b", re.IGNORECASE)
 
 
+_ERA = re.compile(r" (?:days|years|time|phase|era)\b")
 _AHEAD = re.compile(
     r"\b(?:tomorrow|next (?:week|month|year|time|spring|summer|autumn|winter))\b", re.IGNORECASE
 )
