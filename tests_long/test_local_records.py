@@ -257,13 +257,13 @@ def test_a_session_of_ten_thousand_turns_is_read_in_bounded_time() -> None:
     assert time.process_time() - start < 2.0
     assert texts[0] in found
     assert texts[-1] in found
-    assert len(summarise_local._read_record(texts)) == MAX_INPUTS
+    assert len(summarise_local._read(texts)) == MAX_INPUTS
 
 
 def test_of_long_inputs_whole_sentences_are_read_from_both_ends() -> None:
     """256 children of much text each are read within the limit, and not one sentence of them is cut."""
     child = " ".join(f"Ana saw bird number {at} over the long quiet lake." for at in range(200))
-    read = summarise_local._read_record([child] * MAX_INPUTS)
+    read = summarise_local._read([child] * MAX_INPUTS)
     assert sum(map(len, read)) <= MAX_CHARS + MAX_INPUTS
     for text in read:
         lines = text.splitlines()

@@ -99,7 +99,6 @@ def test_one_thing_takes_the_place_of_another(text: str, old: str, new: str) -> 
     [
         ("Noor closed her account at Acme and went with Meridian.", "acme", "meridian"),
         ("Noor took her savings from Acme over to Meridian.", "acme", "meridian"),
-        ("Noor put the oboe away and opened the bassoon case.", "oboe", "bassoon"),
         ("The Corvid had to go, Noor drives an Osprey now.", "corvid", "osprey"),
         ("Noor used to swear by the oboe, these days it's the bassoon.", "oboe", "bassoon"),
         ("Dr Ray took over Noor from Dr Sun.", "dr sun", "dr ray"),
@@ -161,10 +160,8 @@ def test_again_tells_a_return_of_what_is_had(text: str, stance: Stance) -> None:
         "Noor asked what Kinetik costs.",
         "Everybody tells Noor to join Kinetik.",
         "Kinetik is on Noor's list.",
-        "Noor gave Kinetik a go.",
         "Noor's Kinetik phase lasted a year.",
         "Noor trains at Kinetik next week.",
-        "Kinetik has opened a second hall, Noor says.",
         "Tom got home late, Ana trains at Kinetik, and Noor yawned.",
     ],
 )

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.reading.states import UNSPECIFIED, _named_spans, asked_state, find_states, holds_many
+from memforest.reading.states import UNSPECIFIED, asked_state, find_states, holds_many
+from memforest.reading.tokens import find_names
 
 NAMES = ("Ada", "Noor", "Tom", "Zoë", "Łukasz", "Inés", "Ada Fry", "李雷", "Sam")
 
@@ -318,4 +319,4 @@ def test_names_stand_where_a_pattern_of_them_finds_them(text: str, names: set[st
     longest_first = "|".join(re.escape(name) for name in sorted(sorted(names), key=len, reverse=True))
     pattern = re.compile(rf"(?<![^\W_])(?:{longest_first})(?![^\W_])", re.IGNORECASE)
     found = [(one.start(), one.group().lower()) for one in pattern.finditer(text)]
-    assert _named_spans(text, names) == found
+    assert find_names(text.lower(), names) == found

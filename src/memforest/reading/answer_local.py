@@ -36,7 +36,7 @@ from memforest.ports import Answer, AnswerEvidence, Reranker
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.entities import find_mentions, names_inside
-from memforest.reading.tokens import Code, detect_language, load_word_lists, read_toml
+from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, read_toml
 from memforest.records import QuestionPlan
 from memforest.text import entity_key, fold, lexical_tokens, numbers, words
 from memforest.times import EARLIEST, Interval, format_interval, one_line
@@ -137,16 +137,7 @@ def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: 
             placed = near is not None and any(near.fullmatch(word) for word in front)
             if (mention.kind == "place" or (placed and mention.kind != "person")) == (kind == "place"):
                 return True
-    return kind == "person" and not _kin(code).isdisjoint(_WORD.findall(text.lower()))
-
-
-@cache
-def _kin(code: str) -> frozenset[str]:
-    """Return the kinship words of a language."""
-    if code == "other":
-        return frozenset()
-    lists = load_word_lists(code)
-    return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
+    return kind == "person" and not kinship(code).isdisjoint(_WORD.findall(text.lower()))
 
 
 NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")

@@ -21,20 +21,8 @@ from memforest.reading.tokens import load_word_lists, load_word_tables
 from memforest.text import word_set
 
 _EN, _TABLES = load_word_lists("en"), load_word_tables("en")
-_ADVERBS = _EN["adverbs"]
-_LY_VERBS = _EN["ly_not_adverbs"]
-_MODALS = _EN["modals"]
-_NOT_VERBS = _EN["not_verbs"]
-_ED_BASES = _EN["ed_bases"]
-_PAST = _EN["irregular_past"]
-_PARTICIPLES = _EN["participles"]
-_COMMON_VERBS = _EN["common_verbs"]
-_FINITE = _EN["finite"]
-_NO_SUBJECT = _EN["before_object"] | _MODALS
-_AGREEMENT = _TABLES["agreement"]
+_NO_SUBJECT = _EN["before_object"] | _EN["modals"]
 _CONTRACTIONS = _TABLES["contractions"]
-_ELIDED = _TABLES["elided"]
-_NOT_ELIDED = _EN["not_elided"]
 
 # Protected stretches first, then words, then what stands between them. All repeats are bounded.
 _TOKEN = re.compile(
@@ -87,11 +75,11 @@ def third_person(verb: str) -> str:
     ['goes', 'tries', 'has', "doesn't", 'went', 'will', 'needs', 'plays']
     """
     lowered = verb.lower().replace("’", "'")
-    if lowered in _AGREEMENT:
-        return _AGREEMENT[lowered]
-    if lowered in _MODALS or lowered in _PAST or not lowered.isalpha():
+    if lowered in _TABLES["agreement"]:
+        return _TABLES["agreement"][lowered]
+    if lowered in _EN["modals"] or lowered in _EN["irregular_past"] or not lowered.isalpha():
         return verb
-    if lowered.endswith("ed") and lowered not in _ED_BASES:
+    if lowered.endswith("ed") and lowered not in _EN["ed_bases"]:
         return verb
     if lowered.endswith("ing") and len(lowered) > 5:
         return verb
@@ -119,17 +107,17 @@ def supply_subject(text: str) -> str:
         before = "It's"
     elif first == "did" and second in ("my", "the", "some", "another"):
         before = "I"
-    elif following in _FINITE or (following == "by" and first not in _ELIDED):
+    elif following in _EN["finite"] or (following == "by" and first not in _TABLES["elided"]):
         pass
-    elif first in _ELIDED:
-        before = "" if second in ("and", "of") else _ELIDED[first]
-    elif first in _NOT_ELIDED:
+    elif first in _TABLES["elided"]:
+        before = "" if second in ("and", "of") else _TABLES["elided"][first]
+    elif first in _EN["not_elided"]:
         pass
     elif first.endswith("ing") and len(first) > 4:
         before = "" if _ADDRESSES.search(text) or _opens_with_gerund(text) else "I'm"
     # "Mixed emotions", "Found footage": a past form that opens a sentence without "I" has an object or a particle.
-    elif first in _PAST or (first.endswith("ed") and first not in _ED_BASES):
-        opens = following in _NOT_VERBS or _is_adverb(following) or not second.islower()
+    elif first in _EN["irregular_past"] or (first.endswith("ed") and first not in _EN["ed_bases"]):
+        opens = following in _EN["not_verbs"] or _is_adverb(following) or not second.islower()
         before = "I" if opens else ""
     return f"{before} {text[0].lower()}{text[1:]}" if before else text
 
@@ -150,7 +138,7 @@ def _opens_with_gerund(text: str) -> bool:
     clause = re.split(r"[;:—–.!]|\s-\s", text, maxsplit=1)[0]
     previous = ""
     for word in clause.lower().replace("’", "'").replace(",", "").split()[1:]:
-        finite = is_present_verb(word) or (word in _FINITE and "'" not in word)
+        finite = is_present_verb(word) or (word in _EN["finite"] and "'" not in word)
         if finite and previous not in _CLAUSE_SUBJECTS:
             return True
         if word in ("me", "us", "him", "you") and previous.endswith("s") and len(previous) > 3:
@@ -165,7 +153,7 @@ _CLAUSE_SUBJECTS = word_set("i he she it we they you who that which what there")
 def is_present_verb(word: str) -> bool:
     """Return whether a lower-case word is a frequent verb in -s ("helps", "sounds")."""
     return word.endswith("s") and (
-        word[:-1] in _COMMON_VERBS or word[:-1] in ("sound", "taste", "matter", "happen")
+        word[:-1] in _EN["common_verbs"] or word[:-1] in ("sound", "taste", "matter", "happen")
     )
 
 
@@ -199,7 +187,9 @@ def attribute(text: str, voices: Voices | None) -> tuple[str, bool, bool]:
 @lru_cache(maxsize=1024)
 def _is_adverb(word: str) -> bool:
     """Return whether the agreement rule steps over `word`."""
-    return word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS and len(word) > 4)
+    return word in _EN["adverbs"] or (
+        word.endswith("ly") and word not in _EN["ly_not_adverbs"] and len(word) > 4
+    )
 
 
 @dataclass(slots=True)
@@ -232,7 +222,7 @@ class _Rewriter:
             if token[0].isalnum() or token[0] == "_":
                 self._word(index, token, lowered)
                 self.words.append(lowered)
-                self.finite = self.finite or lowered in _FINITE or lowered in _PAST
+                self.finite = self.finite or lowered in _EN["finite"] or lowered in _EN["irregular_past"]
             else:  # punctuation other than a comma ends the wait for a verb
                 if token.strip() and token.strip()[0] in _STOPS_AGREEMENT:
                     self.pending, self.chain = "", ()
@@ -248,7 +238,7 @@ class _Rewriter:
         # Not in "me-time" and "I-5".
         tied = hyphens[0] == ["-"] or (hyphens[1] == ["-"] and index + 2 < len(self.tokens))
         replaced = self._first_person(index, token, lowered) if lowered in _FIRST and not tied else None
-        if replaced is None and lowered in _SECOND and not tied:
+        if replaced is None and lowered in _EN["addressee"] and not tied:
             replaced = self._second_person(index, lowered)
         if replaced is not None:
             self.changed = True
@@ -258,10 +248,14 @@ class _Rewriter:
             self.out.append(self._verb(token, lowered))
             return
         back = [word for word in self.words[-3:] if not _is_adverb(word)] if self.chain else []
-        if lowered in _COMMON_VERBS and back and back[-1] in self.chain:  # "loves X and hate Y"
+        if lowered in _EN["common_verbs"] and back and back[-1] in self.chain:  # "loves X and hate Y"
             self.out.append(third_person(token))
             return
-        if lowered == "to" or lowered in _MODALS or lowered in ("he", "she", "they", "it", "who", "that"):
+        if (
+            lowered == "to"
+            or lowered in _EN["modals"]
+            or lowered in ("he", "she", "they", "it", "who", "that")
+        ):
             self.chain = ()
         head, mark, tail = token.partition("'")
         if self.words and head in self.nicknames:  # a participant's short name is completed
@@ -274,17 +268,17 @@ class _Rewriter:
         if _is_adverb(lowered):
             return token
         person, self.pending = self.pending, ""
-        if lowered in _NOT_VERBS and lowered not in _COMMON_VERBS:  # "own" is both
+        if lowered in _EN["not_verbs"] and lowered not in _EN["common_verbs"]:  # "own" is both
             return token
         if lowered == "like" and person == "second":
             return "likes" if len(self.words) > 1 and self.words[-2] in _BEFORE_LIKES else token
-        known = lowered in _AGREEMENT or lowered in _COMMON_VERBS
+        known = lowered in _TABLES["agreement"] or lowered in _EN["common_verbs"]
         if not known and (person == "second" or lowered == "were"):
             return "was" if lowered == "were" else token
         verb = third_person(token)
         if lowered == "don't":
             self.chain = ("but",)
-        elif verb != token and lowered not in _AGREEMENT:
+        elif verb != token and lowered not in _TABLES["agreement"]:
             self.chain = ("and", "but", "or")
         return verb
 
@@ -302,7 +296,7 @@ class _Rewriter:
         """Return the replacement of a first-person word, or None if it stays."""
         if token.islower() or lowered.startswith("we"):  # "US" is a country
             lowered = self.singular.get(lowered, lowered)
-        if lowered in _PLURAL:
+        if lowered in _EN["both"]:
             return self._plural(lowered) if self.replace_we and not token.isupper() else None
         previous = self.words[-1] if self.words else ""
         if token in ("I", "i"):  # no numeral ("World War I"), and no part of "i.e."
@@ -315,7 +309,7 @@ class _Rewriter:
             joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
             if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
                 self.out[-2] = third_person(self.out[-2])
-            elif previous not in _MODALS and not joins:
+            elif previous not in _EN["modals"] and not joins:
                 self.pending, self.chain = "first", ()
             return f"that {self.speaker}" if previous == "me" else self.speaker
         if lowered == "i'd":
@@ -327,7 +321,9 @@ class _Rewriter:
     def _had_or_would(self, index: int) -> str:
         """Return the auxiliary behind 'd: "had" before a participle, else "would"."""
         following = self._next_word(index)
-        participle = following in _PARTICIPLES or (following.endswith("ed") and following not in _ED_BASES)
+        participle = following in _EN["participles"] or (
+            following.endswith("ed") and following not in _EN["ed_bases"]
+        )
         return "had" if participle else "would"
 
     def _plural(self, lowered: str) -> str:
@@ -362,7 +358,7 @@ class _Rewriter:
         if lowered == "you'd":
             return f"{self.listener} {self._had_or_would(index)}"
         following = self._next_word(index)
-        if following in _FINITE or not self.words or self.words[-1] not in _NO_SUBJECT:
+        if following in _EN["finite"] or not self.words or self.words[-1] not in _NO_SUBJECT:
             self.pending, self.chain = "second", ()
         return self.listener
 
@@ -370,6 +366,4 @@ class _Rewriter:
 _BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
 _BEFORE_I = word_set("and or than do am have as like but")
 _NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
-_PLURAL = _EN["both"]
-_FIRST = _PLURAL | _EN["asker"]
-_SECOND = _EN["addressee"]
+_FIRST = _EN["both"] | _EN["asker"]

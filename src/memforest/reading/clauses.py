@@ -22,19 +22,11 @@ from memforest.reading.tokens import Code, load_word_lists, load_word_tables, sp
 from memforest.records import SpokenText
 from memforest.text import STOP_WORDS, lexical_tokens, negated, word_set, words
 
-_ENGLISH_OPENINGS = load_word_lists("en")
-_INTERJECTIONS = _ENGLISH_OPENINGS["interjections"]
-_FINITE = _ENGLISH_OPENINGS["finite"]
-_PAST = _ENGLISH_OPENINGS["irregular_past"]
-_PRONOUNS = _ENGLISH_OPENINGS["subject_pronouns"]
-_YES_NO = _ENGLISH_OPENINGS["yes_no"]
-_QUESTION_WORDS = _ENGLISH_OPENINGS["question_words"]
-_AUXILIARIES = _ENGLISH_OPENINGS["auxiliaries"]
-_IMPERATIVES = _ENGLISH_OPENINGS["imperatives"]
+_EN = load_word_lists("en")
 _BACKCHANNEL = (
-    _ENGLISH_OPENINGS["backchannel"]
+    _EN["backchannel"]
     | STOP_WORDS
-    | _ENGLISH_OPENINGS["adverbs"]
+    | _EN["adverbs"]
     | word_set(
         "i'm i've i'll i'd you're you've you'll you'd it's that's they're we're we'll can't don't couldn't there's "
         "what's let's it'll isn't won't haven't guys"
@@ -48,8 +40,8 @@ _EXCLAIMS = re.compile(r"(?:what an?|such an?|sounds?|looks?|must be|must have) 
 _COPULAS = word_set("is are was were be been sounds sound looks look seems seem feels must")
 
 _SUBJECTS = (
-    _PRONOUNS
-    | _ENGLISH_OPENINGS["determiners"]
+    _EN["subject_pronouns"]
+    | _EN["determiners"]
     | frozenset(("now", "then", "here's", "there's", "that's", "the", "there"))
 )
 
@@ -98,7 +90,7 @@ def is_question(text: str) -> bool:
     A tag at the end of a statement ("…, right?") does not make a question.
     """
     head = _lowered(text)[:2]
-    asks = len(head) == 2 and head[0] in _QUESTION_WORDS and head[1] in _AUXILIARIES
+    asks = len(head) == 2 and head[0] in _EN["question_words"] and head[1] in _EN["auxiliaries"]
     if _QUESTION_END.search(text) or text.startswith("¿"):
         return asks or _TAG.search(text) is None or text.count("?") > 1
     return asks and not text.rstrip().endswith((".", "!"))
@@ -134,7 +126,7 @@ def strip_address(text: str, names: Collection[str]) -> str:
     for _ in range(4):
         found = _OPENING.match(text)
         word = found.group().lower() if found else ""
-        if found is None or (found.group(1) and word not in _INTERJECTIONS and word not in names):
+        if found is None or (found.group(1) and word not in _EN["interjections"] and word not in names):
             break
         rest = text[found.end() :]
         name = re.match(r"[ ,]*([\w'’]+)", rest)
@@ -203,16 +195,19 @@ def takes_back(text: str) -> bool:
 
 AFTERWORDS = 3
 """Words of a sentence that only says how the one before it is meant, at most."""
-_TAKES_BACK = _ENGLISH_OPENINGS["takes_back"] | load_word_lists("es")["takes_back"]
+_TAKES_BACK = _EN["takes_back"] | load_word_lists("es")["takes_back"]
 _AFTERWORDS = STOP_WORDS | _TAKES_BACK | word_set("not never hardly barely")
-_NO_AFTERWORDS = _INTERJECTIONS - word_set("so actually but") | _YES_NO
+_NO_AFTERWORDS = _EN["interjections"] - word_set("so actually but") | _EN["yes_no"]
 
 
 def is_clause(text: str) -> bool:
     """Return whether `text` seems to have a finite verb (an auxiliary, a past form, a pronoun subject)."""
     found = _lowered(text)
     return any(
-        word in _FINITE or word in _PRONOUNS or word in _PAST or (len(word) > 4 and word.endswith("ed"))
+        word in _EN["finite"]
+        or word in _EN["subject_pronouns"]
+        or word in _EN["irregular_past"]
+        or (len(word) > 4 and word.endswith("ed"))
         for word in found
     ) or any(map(is_present_verb, found[1:]))
 
@@ -226,7 +221,7 @@ def opens_with_answer(text: str) -> bool:
     False
     """
     if (pointed := _POINTS.match(text)) and len(text.split()) <= MOST_POINTED:
-        return (_FINITE | _PRONOUNS).isdisjoint(_lowered(text[pointed.end() :]))
+        return (_EN["finite"] | _EN["subject_pronouns"]).isdisjoint(_lowered(text[pointed.end() :]))
     head, comma, _ = text.partition(",")
     first = _lowered(head)[:1]
     return bool(comma) and 0 < len(head.split()) <= 6 and not is_clause(head) and first != ("when",)
@@ -243,7 +238,7 @@ MOST_POINTED = 9
 def is_yes_no_answer(text: str) -> bool:
     """Return whether `text` opens with yes, no or a word that stands for them."""
     found = re.match(r"\w+", text)
-    return found is not None and found.group().lower() in _YES_NO
+    return found is not None and found.group().lower() in _EN["yes_no"]
 
 
 def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | None:
@@ -272,7 +267,7 @@ def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | 
     if assistant:
         return "offer of help" if _OFFER.search(text) else "assistant chatter"
     found = _lowered(text)
-    if found[0] in _IMPERATIVES and len(found) <= 14:
+    if found[0] in _EN["imperatives"] and len(found) <= 14:
         return "encouragement"
     if _ADVICE.match(text):
         return "advice"
@@ -452,25 +447,14 @@ ASKED_CHARS = 600
 BESIDE_CHARS = 200
 """Characters kept in front of a question, on its line, as its context."""
 
-_ENGLISH_REQUESTS = load_word_lists("en")
 _ELIDED = frozenset(load_word_tables("en")["elided"])
-_VERBS = (
-    (_ENGLISH_REQUESTS["imperatives"] | _ENGLISH_REQUESTS["common_verbs"] | _ENGLISH_REQUESTS["speech"])
-    - _ENGLISH_REQUESTS["states"]
-    - _ELIDED
-)
-_NO_VERBS = (
-    STOP_WORDS
-    | _ENGLISH_REQUESTS["not_verbs"]
-    | _ENGLISH_REQUESTS["backchannel"]
-    | _ENGLISH_REQUESTS["adverbs"]
-    | _ENGLISH_REQUESTS["interjections"]
-)
-_NO_VERBS |= _ENGLISH_REQUESTS["finite"] | _ELIDED
+_VERBS = (_EN["imperatives"] | _EN["common_verbs"] | _EN["speech"]) - _EN["states"] - _ELIDED
+_NO_VERBS = STOP_WORDS | _EN["not_verbs"] | _EN["backchannel"] | _EN["adverbs"] | _EN["interjections"]
+_NO_VERBS |= _EN["finite"] | _ELIDED
 _OPENS = frozenset(("please", "and", "also", "then", "so", "just", "but", "ok", "okay", "now"))
 _OBJECTS = frozenset(("me", "my", "us", "our", "it", "them", "all", "any", "every", "that", "the", "a", "an"))
 _ME = frozenset(("i", "i'm", "i've", "i'd", "i'll", "me", "my", "us", "our", "mine"))
-_TELLS = _ENGLISH_REQUESTS["speech"] | _ENGLISH_REQUESTS["information"] | frozenset(("let", "keep"))
+_TELLS = _EN["speech"] | _EN["information"] | frozenset(("let", "keep"))
 _HAN = re.compile("[\u3400-\u9fff]")
 _OPENING_CHARS = 6
 """How far into a Chinese sentence its modal verb is looked for: "我们能不能改到周五？"."""
@@ -564,17 +548,17 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     forbids = found[0] in ("don't", "never") or found[:2] == ["do", "not"]
     if forbids:
         verb = found[2 if found[0] == "do" else 1 :][:1]
-        return bool(verb) and _ENGLISH_REQUESTS["consoling"].isdisjoint(verb) and verb[0] not in STOP_WORDS
+        return bool(verb) and _EN["consoling"].isdisjoint(verb) and verb[0] not in STOP_WORDS
     first, second, behind = found[0], found[1], found[1:]
     if first in _TELLS and second == "me" and found[2:3] != ["to"]:  # "tell me more"
         return False
     # It begins with a verb in its base form: a known one, or a word in front of an object.
-    finite, past = _ENGLISH_REQUESTS["finite"], _ENGLISH_REQUESTS["irregular_past"]
+    finite, past = _EN["finite"], _EN["irregular_past"]
     if first in _VERBS:
         is_verb = second not in finite and second not in past and not second.endswith("ed")
     else:
-        known = first in _NO_VERBS or first in _ENGLISH_REQUESTS["states"]
-        joins = second in _OBJECTS or (to_assistant and second in _ENGLISH_REQUESTS["prepositions"])
+        known = first in _NO_VERBS or first in _EN["states"]
+        joins = second in _OBJECTS or (to_assistant and second in _EN["prepositions"])
         plain = not first.endswith(("ed", "ing", "ly", "s"))
         is_verb = joins and plain and not known and finite.isdisjoint(behind) and past.isdisjoint(behind)
     return is_verb and (to_assistant or polite or not _ME.isdisjoint(behind))

@@ -15,7 +15,7 @@ from memforest.reading.attribution import Voices
 from memforest.reading.clauses import is_question, lacks_content, takes_back
 from memforest.reading.date_phrases import DateSpan
 from memforest.reading.entities import called, is_assistant, merge_mentions
-from memforest.reading.tokens import Code, detect_language, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, ResolvedDate, Skipped, Turn
 from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 
@@ -31,20 +31,9 @@ SPEAKER_RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
-_ENGLISH_DRAFTS = load_word_lists("en")
-_MALE = _ENGLISH_DRAFTS["kinship_male"]
-_FINITE = _ENGLISH_DRAFTS["finite"]
-_PAST = _ENGLISH_DRAFTS["irregular_past"]
-_NO_NAME_STARTS = (
-    STOP_WORDS
-    | _ENGLISH_DRAFTS["not_names"]
-    | _ENGLISH_DRAFTS["determiners"]
-    | _ENGLISH_DRAFTS["adverbs"]
-    | _ENGLISH_DRAFTS["backchannel"]
-)
-_FEMALE = _ENGLISH_DRAFTS["kinship_female"]
-_KIN = _MALE | _FEMALE | _ENGLISH_DRAFTS["kinship_other"]
-_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
+_EN = load_word_lists("en")
+_NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
+_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(kinship('en')))})\b")
 
 
 @dataclass(slots=True)
@@ -130,7 +119,7 @@ def resolve_person(text: str, before: DraftFact) -> str | None:
 def _only_person(draft: DraftFact, *, male: bool) -> str | None:
     """Return the one person other than a participant whom `draft` names, by name or as somebody's relative."""
     kin = _KIN_SUBJECT.match(draft.text)
-    if kin and kin["kin"] in (_FEMALE if male else _MALE):
+    if kin and kin["kin"] in (_EN["kinship_female"] if male else _EN["kinship_male"]):
         return None
     people = [mention.name for mention in draft.names if mention.kind == "person"]
     if not people and not kin:
@@ -174,21 +163,21 @@ def _may_act(found: re.Match[str]) -> bool:
         or name.lower().removesuffix("'s") in _NO_NAME_STARTS
     ):
         return False
-    return name.endswith("'s") or verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
+    return (
+        name.endswith("'s")
+        or verb in _EN["finite"]
+        or verb in _EN["irregular_past"]
+        or verb.endswith(("s", "ed"))
+    )
 
 
-_YES_NO_WORDS = frozenset(_ENGLISH_DRAFTS["yes_no"])
+_YES_NO_WORDS = frozenset(_EN["yes_no"])
 _YES_NO_FILLERS = _YES_NO_WORDS | word_set(
     "actually i do did have am it is was of course sir ma'am thanks i'm really"
 )
 _LOWERED_OPENINGS = (
-    _YES_NO_WORDS
-    | (STOP_WORDS - {"i"})
-    | _ENGLISH_DRAFTS["determiners"]
-    | _ENGLISH_DRAFTS["prepositions"]
-    | _ENGLISH_DRAFTS["adverbs"]
+    _YES_NO_WORDS | (STOP_WORDS - {"i"}) | _EN["determiners"] | _EN["prepositions"] | _EN["adverbs"]
 )
-_YES_NO_OPENERS = _ENGLISH_DRAFTS["auxiliaries"]
 
 
 def uncapitalised(text: str, *, always: bool = False) -> str:
@@ -199,7 +188,7 @@ def uncapitalised(text: str, *, always: bool = False) -> str:
 
 def asks_yes_or_no(question: str) -> bool:
     """Return whether an English question is answered by yes or no."""
-    return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
+    return question.split(" ", 1)[0].lower().replace("’", "'") in _EN["auxiliaries"]
 
 
 def asks_for_something(question: str) -> bool:
@@ -232,14 +221,9 @@ _PICTURE = re.compile(
     r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
     re.I,
 )
-_ENGLISH_ANSWERS, _ES = load_word_lists("en"), load_word_lists("es")
+_ES = load_word_lists("es")
 _BARE_QUESTION = (
-    (
-        _ENGLISH_ANSWERS["question_words"]
-        | _ENGLISH_ANSWERS["prepositions"]
-        | _ENGLISH_ANSWERS["interjections"]
-        | _ES["question_words"]
-    )
+    (_EN["question_words"] | _EN["prepositions"] | _EN["interjections"] | _ES["question_words"])
     | word_set("long much many one time day exactly then wait really huh")
     | word_set("desde hasta adónde tiempo por con para de a y o pero entonces cuando donde")
 )

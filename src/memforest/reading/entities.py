@@ -15,7 +15,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, load_word_tables, tokenise
+from memforest.reading.tokens import (
+    Code,
+    Token,
+    is_verb_form,
+    kinship,
+    load_word_lists,
+    load_word_tables,
+    tokenise,
+)
 from memforest.records import EntityKind, Mention
 from memforest.text import STOP_WORDS, entity_key, word_set
 
@@ -26,36 +34,25 @@ MAX_TOPICS = 3
 Role = Literal["subject", "object", "other"]
 
 _EN = load_word_lists("en")
-_GIVEN = _EN["given_names"]
-_NOT_NAMES = _EN["not_names"]
-_PLACE_WORDS = _EN["place_words"]
-_ORG_WORDS = _EN["organisation_words"]
-_PLACES = _EN["places"]
-_PREPOSITIONS = _EN["prepositions"]
 _SPANISH_PREPOSITIONS = word_set(
     "a al ante con contra de del desde en entre hacia hasta para por según sin sobre"
 )
-_PERSON_CUES = (
-    _EN["kinship_male"]
-    | _EN["kinship_female"]
-    | _EN["kinship_other"]
-    | load_word_lists("es")["kinship_male"]
-    | load_word_lists("es")["kinship_female"]
-    | load_word_lists("es")["kinship_other"]
-    | word_set("named called mr mrs ms dr llamado llamada")
-)
+_PERSON_CUES = kinship("en") | kinship("es") | word_set("named called mr mrs ms dr llamado llamada")
 _FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
-_PAST = _EN["irregular_past"]
-_COMMON_VERBS = _EN["common_verbs"]
-_BACKCHANNEL = _EN["backchannel"]
-_DETERMINERS = _EN["determiners"]
 
 # A word that may start with a capital, behind another word and a blank; re has no class of capitals.
 _CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]{1,60}")
 _SMALL = word_set("of the de la del van von der di da y")
-_NO_NAME_BEFORE_NAME = STOP_WORDS | _EN["interjections"] | _EN["adverbs"] | _EN["not_verbs"] | _PREPOSITIONS
+_NO_NAME_BEFORE_NAME = (
+    STOP_WORDS | _EN["interjections"] | _EN["adverbs"] | _EN["not_verbs"] | _EN["prepositions"]
+)
 _NO_NAME_STARTS = (
-    STOP_WORDS | _BACKCHANNEL | _EN["adverbs"] | _EN["not_verbs"] | _EN["imperatives"] | _PREPOSITIONS
+    STOP_WORDS
+    | _EN["backchannel"]
+    | _EN["adverbs"]
+    | _EN["not_verbs"]
+    | _EN["imperatives"]
+    | _EN["prepositions"]
 )
 
 
@@ -67,7 +64,7 @@ def names_inside(text: str) -> frozenset[str]:
     return frozenset(
         lower
         for word in found
-        if (lower := word.lower()) not in _NO_NAME_STARTS and lower not in _NOT_NAMES and lower != "i"
+        if (lower := word.lower()) not in _NO_NAME_STARTS and lower not in _EN["not_names"] and lower != "i"
     )
 
 
@@ -209,17 +206,17 @@ def _named(
     if start == end or key is None or len(name) < 2:
         return None
     at = start - 1
-    if language == "en" and at > 0 and tokens[at].lower in _DETERMINERS:
+    if language == "en" and at > 0 and tokens[at].lower in _EN["determiners"]:
         at -= 1
     before = tokens[at].lower if at >= 0 else ""
-    governed = before in (_PREPOSITIONS if language == "en" else _SPANISH_PREPOSITIONS)
+    governed = before in (_EN["prepositions"] if language == "en" else _SPANISH_PREPOSITIONS)
     role: Role = "subject" if start < verb else "object"
     if language == "other" or tokens[end - 1].possessive or governed:
         role = "other"
     if key in participants:
         return Mention(participants[key], "participant", role)
     lower = tokens[start].lower
-    trusted = lower in known or lower in _GIVEN or lower in _PLACES
+    trusted = lower in known or lower in _EN["given_names"] or lower in _EN["places"]
     if end - start == 1 and not trusted and (crowded or (opens and not _verb_follows(tokens, end))):
         return None
     return Mention(name, _kind(tokens, start, end, language), role)
@@ -243,13 +240,13 @@ def _kind(tokens: Sequence[Token], start: int, end: int, language: Code) -> Enti
     own = {token.lower for token in tokens[start:end]}
     before = [token.lower for token in tokens[max(0, start - 3) : start] if token.kind == "word"]
     last = before[-1] if before else ""
-    if own & _ORG_WORDS:
+    if own & _EN["organisation_words"]:
         return "organisation"
-    if last in _PERSON_CUES or tokens[start].lower in _GIVEN:
+    if last in _PERSON_CUES or tokens[start].lower in _EN["given_names"]:
         return "person"
     if last in ("at", "for", "en", "para") and _has_stem(before, ("work", "trabaj", "job", "intern")):
         return "organisation"
-    if own & _PLACE_WORDS or own & _PLACES or last in ("in", "near", "visit", "visited"):
+    if own & _EN["place_words"] or own & _EN["places"] or last in ("in", "near", "visit", "visited"):
         return "place"
     spanish = language == "es" and (
         last == "en" or (last == "a" and _has_stem(before, ("mud", "viaj", "fu", "v")))
@@ -299,15 +296,15 @@ def find_topics(sentence: str, *, names: Collection[str] = frozenset()) -> tuple
     run: list[str] = []
     before = ""
     for index, token in enumerate([*tokenise(sentence[:1000]), Token("mark", ".")]):
-        noun = token.nounlike and before in _DETERMINERS and not run
+        noun = token.nounlike and before in _EN["determiners"] and not run
         content = noun or (token.content and token.lower not in names)
         if content:
             run.append(token.lower)
             continue
         if run:
-            weight = 2 * (before in _DETERMINERS or before in _PREPOSITIONS or before.endswith("'s")) + min(
-                len(run), 2
-            )
+            weight = 2 * (
+                before in _EN["determiners"] or before in _EN["prepositions"] or before.endswith("'s")
+            ) + min(len(run), 2)
             scored.append((-weight, index, " ".join(run[-2:])))
         run, before = [], token.text.lower()
     topics = dict.fromkeys(topic for _, _, topic in sorted(scored))

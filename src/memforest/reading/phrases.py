@@ -23,6 +23,7 @@ from memforest.reading.tokens import (
     Code,
     detect_language,
     is_verb_form,
+    kinship,
     load_word_lists,
     read_toml,
     split_sentences,
@@ -63,7 +64,7 @@ def is_person(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _persons() -> frozenset[str]:
-    return listed("persons").union(*(word_list(f"kinship_{one}") for one in ("male", "female", "other")))
+    return listed("persons") | kinship("en")
 
 
 _OF_PERSONS = ("man", "woman", "person", "ist", "ian", "eer", "yer", "grapher", "dresser", "keeper", "giver")

@@ -16,7 +16,7 @@ predicate; ``{v}`` stands for a value, ``{o}`` for the one before it, ``{n}`` fo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -25,6 +25,7 @@ from typing import Any, Literal
 from memforest.reading.tokens import (
     MAX_PIECE_CHARS,
     SentenceSpan,
+    find_names,
     load_word_lists,
     read_toml,
     split_sentences,
@@ -253,7 +254,8 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
     states: dict[State, None] = {}
     whole = len(flat) <= MAX_PIECE_CHARS and not _SENTENCE_INSIDE.search(flat)
     for piece in [SentenceSpan(0, len(flat), flat)] if whole else split_sentences(flat):
-        spans = _named_spans(piece.text, named)
+        lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in piece.text)
+        spans = find_names(lower, named)
         known = {start: named[name] for start, name in spans}
         if not known or piece.text.endswith(_QUESTION_END) or piece.text.startswith("¿"):
             continue
@@ -266,27 +268,6 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
             if own:
                 break
     return tuple(states)
-
-
-def _named_spans(text: str, names: Collection[str]) -> list[tuple[int, str]]:
-    """Return where names in lower case stand as whole words, and which: the longest at each place.
-
-    Compiling a pattern of the names of every statement costs more than reading it.
-    """
-    lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    found: list[tuple[int, int, str]] = []
-    for name in names:
-        at = lower.find(name)
-        while at >= 0:
-            end = at + len(name)
-            if not (lower[at - 1 : at].isalnum() or lower[end : end + 1].isalnum()):
-                found.append((at, -len(name), name))
-            at = lower.find(name, at + 1)
-    spans: list[tuple[int, str]] = []
-    for at, _, name in sorted(found):
-        if not spans or at >= spans[-1][0] + len(spans[-1][1]):
-            spans.append((at, name))
-    return spans
 
 
 @dataclass(slots=True)

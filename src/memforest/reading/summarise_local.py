@@ -55,9 +55,6 @@ NAMED = 2.0
 KNOWN = 0.25
 """Share of its weight that a term keeps which has been told before."""
 
-MAX_READ_CHARS = 1_000
-"""Longest sentence that is remembered as read."""
-
 # "Ana: ", "Dr. Ana Silva: ": what a line of a transcript begins with.
 _SPEAKER = re.compile(r"([^\s:：!?,\d][^:：!?,\n]{0,60}?)[:：] ")
 
@@ -104,20 +101,8 @@ def sentence_of(
     place: int, child: int, turn: int, speaker: str, text: str, people: frozenset[str]
 ) -> Sentence:
     """Return a sentence with its terms; the names of `people` (words, case folded) weigh no more than other words."""
-    read = _read_sentence if len(text) <= MAX_READ_CHARS else _read_sentence.__wrapped__
-    terms, named, asks, reason = read(text, people)
-    return Sentence(
-        place=place,
-        child=child,
-        turn=turn,
-        speaker=speaker,
-        text=text,
-        words=count_words(f"{speaker}: {text}") if speaker else count_words(text),
-        terms=terms,
-        named=named,
-        asks=asks,
-        reason=reason,
-    )
+    size = count_words(f"{speaker}: {text}" if speaker else text)
+    return Sentence(place, child, turn, speaker, text, size, *_read_sentence(text, people))
 
 
 @lru_cache(maxsize=4_096)
@@ -194,8 +179,6 @@ def covering(
 
 MAKER = "local-records-1"
 """What records are stored as made by; another number for whatever changes their texts."""
-"""Inputs read of one request; of more, evenly spaced ones, with the first and the last."""
-"""Characters read of all inputs together; of a longer input, whole sentences from its beginning and its end."""
 WHOLE_WORDS = 40
 """Most words of a line that is kept or left out as a whole, as its sentences are about one thing."""
 STATES_SHARE = 2 / 3
@@ -248,7 +231,7 @@ def _profile(request: SummaryRequest) -> str:
 
 def _said_by(request: SummaryRequest) -> list[tuple[str, list[str]]]:
     """Return the lines of each participant among the inputs' ("name: what was said"), those that tell most, in order."""
-    lines = [one for one in _units(request.inputs, request.participants) if one.tells]
+    lines = [one for one in _units(request.inputs, request.participants, lines=True) if one.tells]
     share = request.max_words // max(1, len(request.participants))
     found = []
     for name in request.participants:
@@ -274,10 +257,10 @@ def most_telling(texts: Sequence[str], most: int) -> list[int]:
 def _chosen_records(inputs: Sequence[str], request: SummaryRequest) -> str:
     """Return the sentences of some texts that are new and tell most, one a line."""
     most = request.max_words
-    units = _distinct(_units(inputs, request.participants))
+    units = _distinct(_units(inputs, request.participants, lines=True))
     if not units:
         return ""
-    before = _units(request.history, request.participants)
+    before = _units(request.history, request.participants, lines=True)
     known = {key_of(one) for one in before}
     units = [one for one in units if one.tells] or units
     new = [one for one in units if key_of(one) not in known]
@@ -335,26 +318,24 @@ def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator
             yield lines[0], lines[-1]
 
 
-def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentence]:
-    """Return the units of texts, in order: a short line is one unit, of a long line each sentence is."""
+def _units(
+    inputs: Sequence[str], participants: Collection[str] = (), *, lines: bool = False
+) -> list[Sentence]:
+    """Return the sentences of texts, in order; a speaker's name at a line's start goes with each of its sentences.
+
+    With `lines` a short line is one, without the sentences in it that tell nothing; `participants` are named in the texts.
+    """
     read = [
-        (child, *speaker_of(line))
-        for child, text in enumerate(_read_record(inputs))
-        for line in text.splitlines()
+        (child, *speaker_of(line)) for child, text in enumerate(_read(inputs)) for line in text.splitlines()
     ]
     names = [*participants, *(speaker for _, speaker, _ in read)]
     people = frozenset(word.casefold() for name in names for word in words(name))
-    found = [
-        (child, speaker, text)
-        for child, speaker, said in read
-        for text in (
-            [said] if count_words(said) <= WHOLE_WORDS else [piece.text for piece in split_sentences(said)]
-        )
-    ]
     units: list[Sentence] = []
-    for place, (child, speaker, text) in enumerate(found):
-        shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
-        units.append(sentence_of(place, child, 0, speaker, shorten(text, people), people))
+    for (child, speaker, said), turn in zip(read, _turns(read), strict=True):
+        whole = lines and count_words(said) <= WHOLE_WORDS
+        for text in [said] if whole else [piece.text for piece in split_sentences(said)]:
+            told = _telling(text, people) if lines else text
+            units.append(sentence_of(len(units), child, turn, speaker, told, people))
     return units
 
 
@@ -368,7 +349,7 @@ def _telling(text: str, people: frozenset[str]) -> str:
     return " ".join(telling) if telling and len(telling) < len(parts) else text
 
 
-def _read_record(inputs: Sequence[str]) -> list[str]:
+def _read(inputs: Sequence[str]) -> list[str]:
     """Return the lines of the inputs that are not blank, within `MAX_INPUTS` and `MAX_CHARS`."""
     texts = [text for text in inputs if text.strip()]
     if len(texts) > MAX_INPUTS:
@@ -377,7 +358,8 @@ def _read_record(inputs: Sequence[str]) -> list[str]:
     share = MAX_CHARS // max(1, len(texts)) if sum(map(len, texts)) > MAX_CHARS else MAX_CHARS
     read: list[str] = []
     for text in texts:
-        lines = [" ".join(shorten_runs(line[: 2 * MAX_CHARS]).split()) for line in text.splitlines()]
+        text = text if len(text) <= 2 * share else f"{text[:share]}\n{text[-share:]}"
+        lines = [" ".join(shorten_runs(line).split()) for line in text.splitlines()]
         pieces = [line for line in lines if line]
         if sum(map(len, pieces)) > share:  # whole sentences from both ends
             pieces = [
@@ -447,14 +429,14 @@ class LocalSummariser:
         if request.prompt:
             return record_of(request)
         stretch = request.kind == _STRETCH
-        inputs = _read(request.inputs)
+        inputs = [text.strip() for text in request.inputs if text.strip()]
         if not inputs or request.max_words <= 0:
             return ""
         alone = len(inputs) == 1 and request.summarise == "kept" and not request.history
-        if alone and count_words(inputs[0]) <= request.max_words:
-            return inputs[0]
-        known = {key_of(one) for one in _sentences(_read(request.history))}
-        said = _sentences(inputs)
+        if alone and count_words(kept := shorten_runs(inputs[0])) <= request.max_words:
+            return kept
+        known = {key_of(one) for one in _units(request.history)}
+        said = _units(inputs)
         said = _distinct(_joined(said) if stretch else said)
         said = [one for one in said if key_of(one) not in known] or said
         said = [one for one in said if one.tells] or said
@@ -470,37 +452,6 @@ class LocalSummariser:
         if not fitting:
             return cut_words(_render(said[-1:]), request.max_words)
         return _render(_chosen(fitting, request.max_words))
-
-
-def _read(inputs: Sequence[str]) -> list[str]:
-    """Return the inputs that are not blank, within `MAX_INPUTS` and `MAX_CHARS`."""
-    texts = [shorten_runs(stripped) for text in inputs if (stripped := text.strip())]
-    if len(texts) > MAX_INPUTS:
-        step = (len(texts) - 1) / (MAX_INPUTS - 1)
-        texts = [texts[round(index * step)] for index in range(MAX_INPUTS)]
-    if sum(map(len, texts)) <= MAX_CHARS:
-        return texts
-    share = MAX_CHARS // len(texts)
-    return [
-        text if len(text) <= share else f"{text[: share // 2]}…\n{text[-(share // 2) :]}" for text in texts
-    ]
-
-
-def _sentences(inputs: Sequence[str]) -> list[Sentence]:
-    """Return the sentences of all inputs; a speaker's name at a line's start goes with each of its sentences."""
-    lines = [
-        (child, *speaker_of(" ".join(line.split())))
-        for child, text in enumerate(inputs)
-        for line in text.splitlines()
-    ]
-    people = frozenset(word.casefold() for _, speaker, _ in lines for word in words(speaker))
-    turns = _turns(lines)
-    found = (
-        (child, turn, speaker, piece.text)
-        for (child, speaker, said), turn in zip(lines, turns, strict=True)
-        for piece in split_sentences(said)
-    )
-    return [sentence_of(place, *one, people) for place, one in enumerate(found)]
 
 
 def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:

@@ -13,7 +13,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -114,6 +114,29 @@ def _is_inside(text: str, begin: int, match: re.Match[str]) -> bool:
     return lowered.isdecimal() and before.start() == begin + len(line) - len(line.lstrip())  # a list's number
 
 
+def find_names(text: str, names: Collection[str]) -> list[tuple[int, str]]:
+    """Return where names stand as whole words, and which: of two that begin at one place or overlap, the longer, then the first.
+
+    Compiling a pattern of the names of every statement costs more than reading it.
+
+    >>> find_names("Ann Lee met Ann", ["Ann", "Lee", "Ann Lee"])
+    [(0, 'Ann Lee'), (12, 'Ann')]
+    """
+    found: list[tuple[int, int, str]] = []
+    for name in names:
+        at = text.find(name)
+        while at >= 0:
+            end = at + len(name)
+            if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+                found.append((at, -len(name), name))
+            at = text.find(name, at + 1)
+    spans: list[tuple[int, str]] = []
+    for at, _, name in sorted(found):
+        if not spans or at >= spans[-1][0] + len(spans[-1][1]):
+            spans.append((at, name))
+    return spans
+
+
 WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\s…。{UNSPACED}]{{1,24}}")
 
 
@@ -187,6 +210,13 @@ def load_word_lists(code: str) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(text.split()) for name, text in _language_file(code)["lists"].items()}
 
 
+@lru_cache(maxsize=8)
+def kinship(code: str) -> frozenset[str]:
+    """Return the words of a language by which somebody is somebody's relative; none of ``"other"``."""
+    lists = load_word_lists(code)
+    return frozenset().union(*(lists.get(f"kinship_{one}", ()) for one in ("male", "female", "other")))
+
+
 def load_word_tables(code: str) -> Mapping[str, Mapping[str, str]]:
     """Return the replacement tables of a language by name, all lower case: word -> what stands for it.
 
@@ -240,25 +270,21 @@ def has_foreign_words(text: str) -> bool:
 
 
 _EN = load_word_lists("en")
-_NOT_NAMES = _EN["not_names"]
 _FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
-_PAST = _EN["irregular_past"]
 _COMMON_VERBS = _EN["common_verbs"]
-_BACKCHANNEL = _EN["backchannel"]
-_PREPOSITIONS = _EN["prepositions"]
 _POOR_TOPICS = (
     STOP_WORDS
-    | _BACKCHANNEL
+    | _EN["backchannel"]
     | _COMMON_VERBS
     | _FINITE
-    | _PAST
+    | _EN["irregular_past"]
     | _EN["adverbs"]
     | _EN["not_verbs"]
     | _EN["evaluative_topics"]
     | _EN["generic_topics"]
     | _EN["modals"]
-    | _NOT_NAMES
-    | _PREPOSITIONS
+    | _EN["not_names"]
+    | _EN["prepositions"]
 )
 _TOKEN = re.compile(
     r"""(?P<url>https?://\S{1,500})|(?P<tag>[#＃]\w{2,60})|(?P<handle>(?<!\w)@\w{2,60})"""
@@ -288,11 +314,11 @@ class Token:
         self.lower = self.bare.lower().replace("’", "'")
         contracted = "'" in self.lower and self.lower in _FINITE  # "They're"
         self.capital = (
-            kind == "word" and text[0].isupper() and self.lower not in _NOT_NAMES and not contracted
+            kind == "word" and text[0].isupper() and self.lower not in _EN["not_names"] and not contracted
         )
         lower, plain = self.lower, kind == "word" and not self.capital and not self.possessive
         self.verb = plain and (
-            lower in _FINITE or lower in _PAST or (len(lower) > 4 and lower.endswith("ed"))
+            lower in _FINITE or lower in _EN["irregular_past"] or (len(lower) > 4 and lower.endswith("ed"))
         )
         self.present = plain and lower.endswith("s") and bool({lower[:-1], lower[:-2]} & _COMMON_VERBS)
         self.nounlike = kind == "word" and lower in _COMMON_VERBS and lower not in STOP_WORDS
