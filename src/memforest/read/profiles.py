@@ -6,14 +6,14 @@ they are where it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import islice
 
 from memforest.errors import ModelError, NotFoundError
 from memforest.graph.profile import profile_of, salient
-from memforest.plain import Result
+from memforest.plain import Result, Several
 from memforest.ports import FoundLine, LineKind
 from memforest.read.entities import called, graph_in, place_named, quoted, require
 from memforest.read.stored import Source, turn_sources
@@ -66,24 +66,19 @@ class ProfileLine(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ProfileSection(Result):
+class ProfileSection(Several[ProfileLine]):
     """The profile of one participant. Iterating gives the lines."""
 
+    _of = "lines"
     participant: str
     lines: tuple[ProfileLine, ...]
-
-    def __iter__(self) -> Iterator[ProfileLine]:
-        return iter(self.lines)
-
-    def __len__(self) -> int:
-        return len(self.lines)
 
     def _line(self) -> str:
         return f"{self.participant}: {len(self)} lines"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Profile(Result):
+class Profile(Several[ProfileSection]):
     """The profile in force: a section a participant, of the last month that had ended. An empty one is false.
 
     With the maker ``"graph"`` it is of no month: its sections tell what the graph has of entities by the time asked for.
@@ -95,6 +90,7 @@ class Profile(Result):
     Iterating gives the sections.
     """
 
+    _of = "sections"
     month: str | None
     start: datetime | None
     end: datetime | None
@@ -104,12 +100,6 @@ class Profile(Result):
     said_since: int = 0
     unsupported: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[ProfileSection]:
-        return iter(self.sections)
-
-    def __len__(self) -> int:
-        return len(self.sections)
 
     def _line(self) -> str:
         who = ", ".join(f"{one.participant} ({len(one)} lines)" for one in self)
