@@ -67,11 +67,12 @@ def read_moment(
         TimestampError: if a value is no time; the message names it.
         InputError: if the filters are no mapping of texts to JSON values.
     """
+    if said_by is None and known_at is None and not filters:
+        return None
     wanted = json_object(filters, "filters")
     having = json.dumps(wanted, sort_keys=True, ensure_ascii=False) if wanted else None
     said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
-    moment = Moment(to_ms_or_none(known), to_ms_or_none(said), having)
-    return None if moment == Moment() else moment
+    return Moment(to_ms_or_none(known), to_ms_or_none(said), having)
 
 
 def read_window(during: Any, config: Config) -> tuple[datetime, datetime] | None:

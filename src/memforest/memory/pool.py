@@ -68,19 +68,23 @@ class Bounds:
         self.used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
         """When each open memory was last used, by the count of uses."""
 
+    def opened(self, *pools: MemoryPool) -> list[Memory]:
+        """Return the open memories of some pools, or of all."""
+        with self.lock:
+            return [memory for pool in pools or self.pools for memory in pool._open.values()]
+
     def beyond(self) -> list[Memory]:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
-            pools = list(self.pools)
             idle = [
                 (self.used[one], pool, user, one)
-                for pool in pools
+                for pool in self.pools
                 for user, one in pool._open.items()
                 if user not in pool._busy and not one.at_work  # nobody uses it and nothing is made for it
             ]
             if not idle:
                 return []
-            opened = [memory for pool in pools for memory in pool.memories()]
+            opened = [memory for pool in self.pools for memory in pool._open.values()]
             surplus = sum(memory.cached_bytes for memory in opened) - self._most_bytes
             too_many = sum(memory.open_files for memory in opened) - self._most_files
             idle.sort(key=lambda each: each[0])
@@ -93,7 +97,7 @@ class Bounds:
                 if too_many <= 0:
                     break
                 too_many -= memory.open_files
-                closing.append(pool.give_up(user))
+                closing.append(pool._open.pop(user))
             return closing
 
 
@@ -184,9 +188,11 @@ class MemoryPool:
     def _lanes_of(self, user_id: str) -> Lanes:
         """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
         with self._bounds.lock:
-            reads, writes = self._shared
-            own = Turns(WRITES_OF_ONE, self.config.busy_timeout_s)
-            return self._lanes.setdefault(user_id, Lanes((Turns(READS_OF_ONE), reads), (own, writes)))
+            if (lanes := self._lanes.get(user_id)) is None:
+                reads, writes = self._shared
+                own = Turns(WRITES_OF_ONE, self.config.busy_timeout_s)
+                lanes = self._lanes[user_id] = Lanes((Turns(READS_OF_ONE), reads), (own, writes))
+            return lanes
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -410,25 +416,15 @@ class MemoryPool:
             if not self._busy[user_id]:
                 del self._busy[user_id]
 
-    def memories(self) -> Iterable[Memory]:
-        """Return the open memories; called under the lock."""
-        return self._open.values()
-
-    def give_up(self, user_id: str) -> Memory:
-        """Take an open memory out of the pool, to be closed; called under the lock."""
-        return self._open.pop(user_id)
-
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
-        with self._bounds.lock:
-            return sum(memory.open_files for memory in self._open.values())
+        return sum(memory.open_files for memory in self._bounds.opened(self))
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
-        with self._bounds.lock:
-            return sum(memory.cached_bytes for memory in self._open.values())
+        return sum(memory.cached_bytes for memory in self._bounds.opened(self))
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""

@@ -27,7 +27,7 @@ from memforest.store.snapshot import muted_turns
 from memforest.text import cut
 from memforest.times import from_ms
 from memforest.trees.attached import INDEXES
-from memforest.trees.index import FoundProfile, Index, ProfileRequest
+from memforest.trees.index import FoundProfile, ProfileRequest
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,10 +130,21 @@ def kept_profile(
     Raises:
         NotFoundError: if the memory does not have the index that was named, it keeps no profiles, or nobody of that name is known.
     """
-    if index is None and _keeping(context) is None:
+    attached, tx = context.attached, context.tx
+    keeper = (
+        attached.get(tx, index)
+        if index is not None
+        else next((one for one in attached.of(tx) if one.profiles), None)
+    )
+    if keeper is None:
         return None
+    if not keeper.profiles:
+        keeping = " and ".join(repr(one) for one, made in INDEXES.items() if made.profiles)
+        raise NotFoundError(
+            f"the index {index!r} keeps no profiles; give index={keeping}, or leave it out for what the graph tells"
+        )
     try:
-        found = _keeper(context, index).profile(context.tx, context.snapshot, wanted)
+        found = keeper.profile(tx, context.snapshot, wanted)
     except NotFoundError:
         # Who never spoke may be known all the same.
         if index is not None or place_named(graph_in(context), wanted.participant or "") is None:
@@ -181,32 +192,6 @@ def profile_and_kind(context: ViewContext, wanted: ProfileRequest) -> tuple[Prof
     graph = graph_in(context)
     kind = graph.kinds[require(graph, wanted.participant or "")]
     return graph_profile(context, wanted), kind, zone_of(context.tx, context.config)
-
-
-def _keeper(context: ViewContext, name: str | None = None) -> Index:
-    """Return the index that keeps profiles, or the one of that name.
-
-    Raises:
-        NotFoundError: if there is none, or it keeps no profiles.
-    """
-    keeping = [one for one, made in INDEXES.items() if made.profiles]
-    found = _keeping(context) if name is None else context.attached.get(context.tx, name)
-    if found is not None and found.name in keeping:
-        return found
-    adds = " or ".join(f"add_index({one!r})" for one in keeping)
-    if name is not None:
-        which = " and ".join(map(repr, keeping))
-        raise NotFoundError(
-            f"the index {name!r} keeps no profiles; give index={which}, or leave it out for what the graph tells"
-        )
-    raise NotFoundError(f"this memory has no index that keeps profiles; {adds} makes one")
-
-
-def _keeping(context: ViewContext) -> Index | None:
-    """Return the first index of the memory that keeps profiles."""
-    has = [index.name for index in context.attached.of(context.tx)]
-    names = (name for name, made in INDEXES.items() if made.profiles and name in has)
-    return next((context.attached.get(context.tx, name) for name in names), None)
 
 
 def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) -> Profile:

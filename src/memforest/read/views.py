@@ -329,9 +329,10 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
     }
     told = {row for row in rows if row in set(forest.told.tolist())}
     keys = dict(zip(rows, as_keys(digests_of(tx, snapshot, index)[rows]), strict=True)) if told else {}
-    made = artifacts.found(tx, {keys[row] for row in told})
-    texts = {row: made[keys[row]].text for row in told if keys[row] in made}
-    texts |= leaf_texts(tx, forest, [row for row in rows if row not in texts and forest.kind[row] != INNER])
+    stored = artifacts.found(tx, {keys[row] for row in told})
+    made = {row: stored[keys[row]] for row in told if keys[row] in stored}
+    bare = [row for row in rows if row not in made and forest.kind[row] != INNER]
+    texts = {row: one.text for row, one in made.items()} | leaf_texts(tx, forest, bare)
     quotes, said = Quotes.read(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
     named = evidence.turn_names(tx, {turn for turns in runs.values() for turn in turns})
     pairs = {row: said.get(fact, []) for row, fact in facts.items()}
@@ -349,14 +350,14 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
             leaves=int(forest.counts[row]),
             summary=texts.get(row, ""),
             # A node of a paced index that has no text yet is not out of date.
-            dirty=row in told and keys[row] not in made and not index.paced,
+            dirty=row in told and row not in made and not index.paced,
             children=tuple(view(one, "") for one in below) if shown.rows.issuperset(below) else (),
             quotes=quotes.all(facts[row]) if row in facts else (),
             sources=turn_sources(pairs.get(row, [])),
             span=forest.span(row) if spanned else None,
             window=forest.window_of(row),
             node_id=int(forest.ids[row]),
-            maker=made[keys[row]].maker if row in told and keys[row] in made else "",
+            maker=made[row].maker if row in made else "",
         )
 
     for root in shown.roots:
