@@ -395,33 +395,6 @@ def test_several_requests_are_one_run() -> None:
     assert asyncio.run(run()) == [Budget(max_calls=1), Budget(max_calls=5)]
 
 
-def test_who_waits_for_a_run_does_not_wait_for_the_next() -> None:
-    """Else a stream of writes would hold up a question for as long as it lasts."""
-
-    async def run() -> None:
-        gates = [asyncio.Event(), asyncio.Event()]
-        begun: list[Budget] = []
-
-        async def job(budget: Budget) -> None:
-            begun.append(budget)
-            await gates[len(begun) - 1].wait()
-
-        behind = Behind(job)
-        await behind.present()  # there is none
-        behind.begin(Budget())
-        await asyncio.sleep(0)
-        behind.begin(Budget())
-        waiting = asyncio.create_task(behind.present())
-        await asyncio.sleep(0)
-        gates[0].set()
-        await asyncio.wait_for(waiting, 20)
-        assert (len(begun), behind.at_work) == (2, True)
-        gates[1].set()
-        assert await behind.wait()
-
-    asyncio.run(run())
-
-
 def test_an_error_behind_a_write_is_raised_where_it_is_waited_for() -> None:
     """One that the job does not deal with is a bug, and must not be lost."""
 

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from memforest.errors import StoreLockedError
 
@@ -35,6 +35,25 @@ MOST_THREADS = max(64, 4 * READS)
 
 class Ended(Exception):
     """Work in a thread ends because its caller was cancelled; nobody gets to see it."""
+
+
+class PerLoop(Generic[T]):
+    """One of something for each event loop, as those who wait for it belong to a loop.
+
+    Args:
+        make: makes it at the first use in a loop.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def get(self) -> T:
+        """Return that of the loop that runs."""
+        loop = asyncio.get_running_loop()
+        if (found := self._made.get(loop)) is None:
+            found = self._made[loop] = self._make()
+        return found
 
 
 async def all_of(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -165,9 +184,26 @@ writing = partial(_set, _reads, False)
 _threads: ThreadPoolExecutor | None = None
 
 
+class Forked(Protocol):
+    """What holds locks, threads or connections that a forked child cannot use."""
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew."""
+
+
+_forked: WeakSet[Forked] = WeakSet()
+
+
+def begins_anew_in_child(one: Forked) -> None:
+    """Have an object begin anew in every child that is forked while it lives."""
+    _forked.add(one)
+
+
 def _after_fork_in_child() -> None:
     global _threads
     _threads = None
+    for one in members(_forked):
+        one.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from memforest.errors import InputError
 from memforest.settings import MAX_CURSOR_CHARS
 from memforest.text import cut
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 MOST_LEVELS = 200
 """Containers within containers; what lies deeper is left out, as Python's JSON could not write it."""
@@ -124,6 +127,24 @@ class Result:
         return ", ".join(f"{name}={text}" for name, text in shown if text)
 
 
+class Several(Result, Generic[T_co]):
+    """A result that iterates over what is in one of its fields, and is false where that is empty."""
+
+    __slots__ = ()
+    _of: ClassVar[str]
+    """The field's name."""
+
+    def _items(self) -> Sequence[T_co]:
+        found: Sequence[T_co] = getattr(self, self._of)
+        return found
+
+    def __iter__(self) -> Iterator[T_co]:
+        return iter(self._items())
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+
 def _shown(value: Any) -> str:
     """Return a value in a few characters; nothing for one that is empty."""
     if isinstance(value, str):
@@ -160,6 +181,13 @@ class Listing:
         """Return the cursor of the item with a key."""
         told = json.dumps([VERSION, self.digest, *key], ensure_ascii=False, separators=(",", ":"))
         return urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+    def page(
+        self, found: Sequence[T], limit: int | None, key: Callable[[T], Sequence[Part]]
+    ) -> tuple[Sequence[T], str | None]:
+        """Return the first items of what was found, and the cursor of the next page; None when these are all."""
+        page = found[:limit]
+        return page, self.cursor(key(page[-1])) if len(page) < len(found) else None
 
     def key(self, cursor: object, *kinds: type) -> Key | None:
         """Return the key that a cursor holds; None for no cursor.

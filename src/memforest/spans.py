@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Literal
@@ -81,6 +81,24 @@ def span(name: str, attributes: Mapping[str, Value], *, kind: Kind = "internal")
         except BaseException as exc:
             found.fail(exc)
             raise
+
+
+def model_span(
+    operation: str, provider: str, model: str, *, kind: Kind = "internal", **more: Value
+) -> AbstractContextManager[Span]:
+    """Return the span of a call of a model.
+
+    Args:
+        operation: ``"chat"`` or ``"embeddings"``.
+        provider: who runs the model, or what its endpoint speaks.
+        model: its id.
+        kind: as for `span`.
+        **more: attributes of our own, whose names begin with ``memforest.``.
+    """
+    told = {f"memforest.{name}": value for name, value in more.items()}
+    about = {"operation.name": operation, "provider.name": provider, "request.model": model}
+    told |= {f"gen_ai.{name}": value for name, value in about.items()}
+    return span(f"{operation} {model}", told, kind=kind)
 
 
 def prepare() -> None:

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -316,13 +316,8 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users. The others are done; their results are `.results`.
             NotFoundError: if the user has no memory.
         """
-        finished: list[IngestResult] = []
-
-        async def one(memory: Memory) -> None:
-            finished.extend(await memory.resume(budget, on_progress))
-
-        await as_raised(for_all("resume", user_id, self._pool, one, results=finished))
-        return finished
+        resumes = partial(Memory.resume, budget=budget, on_progress=on_progress)
+        return await as_raised(for_all("resume", user_id, self._pool, resumes))
 
     @verb("upsert_memory")
     async def import_file(
@@ -525,14 +520,12 @@ class AsyncMemForest:
         folder = Path(directory)
         if await asyncio.to_thread(folder.resolve) == await asyncio.to_thread(self.directory.resolve):
             raise InputError(f"{str(folder)!r} is where the memories are; name another directory for backups")
-        done: list[BackupResult] = []
 
-        async def one(memory: Memory) -> None:
+        async def one(memory: Memory) -> list[BackupResult]:
             await asyncio.to_thread(make_directory, folder)
-            done.append(await backup_memory(memory, folder / memory.db.path.name, overwrite=overwrite))
+            return [await backup_memory(memory, folder / memory.db.path.name, overwrite=overwrite)]
 
-        await for_all("backup", user_id, self._pool, one, results=done)
-        return done
+        return await for_all("backup", user_id, self._pool, one)
 
     @verb()
     async def restore(self, source: str | Path) -> str:
@@ -565,13 +558,11 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        did: list[FlushResult] = []
 
-        async def one(memory: Memory) -> None:
-            did.append(await memory.flush(budget))
+        async def one(memory: Memory) -> list[FlushResult]:
+            return [await memory.flush(budget)]
 
-        await for_all("flush", user_id, self._pool, one, results=did)
-        return reduce(FlushResult.beside, did, FlushResult())
+        return reduce(FlushResult.beside, await for_all("flush", user_id, self._pool, one), FlushResult())
 
     @verb()
     async def rebuild(

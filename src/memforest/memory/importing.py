@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from memforest.config import Config
 from memforest.endpoint import Budget
@@ -34,10 +34,6 @@ from memforest.reading.date_rules import ambiguous_dates, numeric_order
 from memforest.records import Refused, Turn
 from memforest.times import shown
 from memforest.write.turns import SessionInput, TurnReader, check_id, messages_of, time_key
-
-if TYPE_CHECKING:
-    pass
-
 
 TURNS_TOGETHER = 1024
 """Turns of the sessions that go to a model together: enough for hundreds of requests in flight, few enough that
@@ -100,7 +96,7 @@ async def import_files(pool: MemoryPool, request: ImportRequest) -> ImportResult
         if not request.dry_run:
             await run.store()
     finally:
-        await asyncio.to_thread(run.close)
+        await asyncio.to_thread(run.opened.close)
     return ImportResult(
         tuple(one.found for one in run.chats), tuple(run.memories.values()), dry_run=request.dry_run
     )
@@ -123,15 +119,12 @@ class _Run:
         self._pool = pool
         self._config: Config = pool.config
         self._request = request
-        self._open = ExitStack()
+        self.opened = ExitStack()
+        """The files."""
         self.chats: list[_Chat] = []
         self.memories: dict[str, ImportedMemory] = {}
         self._where: dict[tuple[str, str], _Chat] = {}
         """(user, session id) -> the file that it is in."""
-
-    def close(self) -> None:
-        """Close the files."""
-        self._open.close()
 
     def scan(self) -> None:
         """Open the files, and read what they hold.
@@ -141,7 +134,7 @@ class _Run:
         """
         request = self._request
         for file in request.files:
-            chat = self._open.enter_context(open_chat(file, format=request.format))
+            chat = self.opened.enter_context(open_chat(file, format=request.format))
             self.chats.append(_Chat(chat, ImportedFile(chat.name, chat.format)))
         named: set[str] = set()
         for one in self.chats:
@@ -357,9 +350,8 @@ class _Run:
         user = memory.user
         if not await asyncio.to_thread(self._pool.exists, user):
             return
-        if self._config.chat is not None and self._config.refresh in (None, "behind"):
-            left = self._request.budget.less(memory.model_calls, memory.model_tokens)
-            async with self._pool.existing(user) as opened:
-                memory.add(await opened.flush(left))
         async with self._pool.existing(user) as opened:
+            if self._config.chat is not None and self._config.refresh in (None, "behind"):
+                left = self._request.budget.less(memory.model_calls, memory.model_tokens)
+                memory.add(await opened.flush(left))
             memory.close(await opened.view(views.stats, user))

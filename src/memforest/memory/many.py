@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from memforest.concurrency import all_of
 from memforest.errors import MemForestError, SomeUsersFailedError
@@ -16,6 +16,8 @@ from memforest.spans import store_id
 from memforest.store.directory import Survey, is_own_name, survey
 from memforest.write.turns import SessionInput, read_arrival, redacted
 
+T = TypeVar("T")
+
 Outcomes = dict[int, IngestResult | MemForestError]
 """Place of a request -> its result or error."""
 
@@ -24,20 +26,20 @@ async def for_all(
     operation: str,
     user_id: str | None,
     pool: MemoryPool,
-    work: Callable[[Memory], Awaitable[object]],
+    work: Callable[[Memory], Awaitable[Sequence[T] | None]],
     *,
-    results: Sequence[Any] = (),
     opened: bool = False,
     apart: bool = False,
-) -> None:
-    """Do work on one user's memory, or on those of all users, one after the other; one that fails does not stop the others.
+) -> list[T]:
+    """Do work on one user's memory, or on those of all users, one after the other, and return all that comes of it.
+
+    One that fails does not stop the others.
 
     Args:
         operation: its name, for messages.
         user_id: whose; None for all.
         pool: opens their memories.
         work: what to do with an open memory.
-        results: what it has made so far, for the error.
         opened: all are only those whose memory is open.
         apart: open each memory apart, with the configured embedder.
 
@@ -48,8 +50,8 @@ async def for_all(
     opening = pool.apart if apart else pool.existing
     if user_id is not None:
         async with opening(user_id) as memory:
-            await work(memory)
-        return
+            return list(await work(memory) or ())
+    results: list[T] = []
     found = (
         Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory, pool.key)
     )
@@ -57,13 +59,14 @@ async def for_all(
     for user in found.users:
         try:
             async with opening(user) as memory:
-                await work(memory)
+                results += await work(memory) or ()
         except MemForestError as exc:
             errors[user] = exc
     # What somebody else keeps under another kind of name is none of ours to finish.
     files = {one.file: one.error for one in found.unreadable if is_own_name(one.file)}
     if errors or files:
         raise SomeUsersFailedError(operation, errors, files, results)
+    return results
 
 
 async def ingest_sessions(

@@ -7,12 +7,12 @@ a step that a model may do.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from memforest.concurrency import Turns, reading, to_thread
 from memforest.config import Config
@@ -28,7 +28,7 @@ from memforest.read.profiles import GRAPH, Profile, graph_profile, kept_profile,
 from memforest.read.query import Query, QueryPath
 from memforest.read.receipts import DeleteReceipt, MergeResult
 from memforest.read.results import AskResult, FlushResult, IngestResult, QueryResult, Usage, usage
-from memforest.read.stored import CorrectionView, IndexView, RepairReport, Stale, TreeView, VerifyReport
+from memforest.read.stored import CorrectionView, IndexView, RepairReport, TreeView, VerifyReport
 from memforest.read.summaries import Summaries, policy_of
 from memforest.read.verify import first_problem, verify, with_residue
 from memforest.read.views import (
@@ -39,7 +39,6 @@ from memforest.read.views import (
     known_of,
     rows_shown,
     tree_views,
-    what_is_stale,
 )
 from memforest.reading.steps import Steps
 from memforest.records import StepUsage
@@ -81,6 +80,7 @@ class OpenedWith:
     """Configured turns per chunk, where the memory has another number."""
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 
@@ -151,7 +151,7 @@ class Memory:
             await to_thread(self.db.explain, exc)
             raise
         if result.usage.steps:
-            await to_thread(self._keep_spent, operation, result.usage.steps)
+            await self._keep_spent(operation, result.usage.steps)
         return result
 
     async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
@@ -205,20 +205,24 @@ class Memory:
             return await written(self._steps, told, kind, when, zone)
 
     def _wants(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> ProfileRequest:
-        return ProfileRequest(to_ms(self.config.clock()), participant, as_of_ms, said_by_ms)
+        return ProfileRequest(self._now_ms, participant, as_of_ms, said_by_ms)
 
     async def _ready(self) -> list[str]:
         """Have the profiles written that are due and cost no call; return why some could not be made."""
         if is_remote(self._steps.summariser):
             return []
+        return await self._fresh(lambda index: index.profiles)
 
-        def keeping_profiles() -> list[Index]:
+    async def _fresh(self, which: Callable[[Index], bool]) -> list[str]:
+        """Have the summaries of some indexes made that are missing; return why some could not be."""
+
+        def found() -> list[Index]:
             with self.db.read() as tx:
-                return [index for index in self.attached.of(tx) if index.profiles]
+                return [index for index in self.attached.of(tx) if which(index)]
 
         async with self._spending("refresh"):
-            found = await to_thread(keeping_profiles)
-            return [why for index in found for why in await self._summaries.ensure_fresh(index, Timer())]
+            indexes = await to_thread(found)
+            return [why for index in indexes for why in await self._summaries.ensure_fresh(index, Timer())]
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant, and that texts are nowhere; see `memforest.read.verify`."""
@@ -227,16 +231,6 @@ class Memory:
             with self.db.fresh() as tx:
                 report = verify(tx, self.attached)
                 return report if not deleted else with_residue(tx, self.db.path, report, deleted)
-
-        with reading():
-            return await to_thread(run)
-
-    async def stale(self) -> Stale:
-        """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""
-
-        def run() -> Stale:
-            with self.db.read() as tx:
-                return what_is_stale(tx, self.config, self.attached, self._present)
 
         with reading():
             return await to_thread(run)
@@ -258,12 +252,12 @@ class Memory:
                 yield ledger
         finally:
             if ledger.steps:
-                await to_thread(self._keep_spent, ledger.operation, ledger.steps)
+                await self._keep_spent(ledger.operation, ledger.steps)
 
-    def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
+    async def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
         """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
-        with suppress(StoreError), self.db.write() as tx:
-            meta.add(tx, operation, steps)
+        with suppress(StoreError):
+            await self._write(meta.add, operation, steps)
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
@@ -421,21 +415,28 @@ class Memory:
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
         (one, own), (other, others) = await self.view(entities.two_named, a, b)
-        await self._decide(decide_same, one=one, other=other, groups=(own, others))
+        await self._write(decide_same, now_ms=self._now_ms, one=one, other=other, groups=(own, others))
         return await self.view(entities.entity_named, a)
 
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
         one, group = await self.view(entities.name_within, entity, name)
-        await self._decide(decide_apart, one=one, others=[row for row in group if row != one])
+        rest = [row for row in group if row != one]
+        await self._write(decide_apart, now_ms=self._now_ms, one=one, others=rest)
         return await self.view(entities.entity_named, name)
 
-    async def _decide(self, decide: Callable[..., None], **names: Any) -> None:
-        def run() -> None:
-            with self.db.write() as tx:
-                decide(tx, now_ms=to_ms(self.config.clock()), **names)
+    async def _write(self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run work in a write transaction, in another thread."""
 
-        await to_thread(run)
+        def run() -> T:
+            with self.db.write() as tx:
+                return work(tx, *args, **kwargs)
+
+        return await to_thread(run)
+
+    @property
+    def _now_ms(self) -> int:
+        return to_ms(self.config.clock())
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, and make every summary that is missing; see `AsyncUserMemory.flush`."""
@@ -456,7 +457,7 @@ class Memory:
             return await self._resume(self._writer(watch=Watch(self.user_id, on_progress)))
 
     async def _resume(self, writer: SessionWriter) -> list[IngestResult]:
-        left = await to_thread(self._unfinished)
+        left = await self._write(self._unfinished, self._in_hand.rows())
         batch = Batch(writer, self._warnings)
         turns, names = [one.turns for one in left], [one.session_id for one in left]
         for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
@@ -465,22 +466,21 @@ class Memory:
             )
         await writer.fill_vectors()
         self._summaries.try_again()
-        await self._finish(batch, refresh=True, now_ms=to_ms(self.config.clock()))
+        await self._finish(batch, refresh=True, now_ms=self._now_ms)
         return batch.all()
 
     async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
         async with self._spending("rebuild", budget) as ledger:
             if what.stale and self._chunk_turns is not None:
-                await to_thread(self._cut_otherwise, self._chunk_turns)
+                await self._cut_otherwise(self._chunk_turns)
             writer, timer = self._writer(), Timer()
             await rebuild(writer, timer, what)
             return usage(ledger, timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
-    def _cut_otherwise(self, chunk_turns: int) -> None:
+    async def _cut_otherwise(self, chunk_turns: int) -> None:
         """Cut what comes from now on into chunks of the configured size."""
-        with self.db.write() as tx:
-            meta.put(tx, "chunk_turns", str(chunk_turns))
+        await self._write(meta.put, "chunk_turns", str(chunk_turns))
         self.config, self._chunk_turns = replace(self.config, chunk_turns=chunk_turns), None
         self._receiver = replace(self._receiver, config=self.config)
 
@@ -502,15 +502,8 @@ class Memory:
 
     async def advance_due(self) -> list[str]:
         """Make the summaries of paced indexes that are due by the clock; return why some could not be made, once each."""
-
-        def paced() -> list[Index]:
-            with self.db.read() as tx:
-                return [index for index in self.attached.of(tx) if index.paced]
-
         known = self._summaries.failures
-        async with self._spending("refresh"):
-            for index in await to_thread(paced):
-                await self._summaries.ensure_fresh(index, Timer())
+        await self._fresh(lambda index: index.paced)
         return [why for why in self._summaries.failures if why not in known]
 
     async def settle(self, *, vectors: bool, budget: Budget | None = None) -> int:
@@ -518,20 +511,14 @@ class Memory:
         async with self._spending("resume", budget):
             if not vectors:
                 return 0
-            await to_thread(self._keep_embedder)
+            await self._write(keep_embedder, self.db.path, self._embedder)
             return await self._writer().fill_vectors()
 
-    def _keep_embedder(self) -> None:
-        with self.db.write() as tx:
-            keep_embedder(tx, self.db.path, self._embedder)
-
-    def _unfinished(self) -> list[SessionRow]:
+    def _unfinished(self, tx: Tx, in_hand: Collection[int]) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
-        in_hand = self._in_hand.rows()
-        with self.db.write() as tx:
-            keep_embedder(tx, self.db.path, self._embedder)
-            rows = [row for row in sessions.unfinished(tx) if row not in in_hand]
-            return [sessions.session_with_row(tx, row) for row in rows]
+        keep_embedder(tx, self.db.path, self._embedder)
+        rows = [row for row in sessions.unfinished(tx) if row not in in_hand]
+        return [sessions.session_with_row(tx, row) for row in rows]
 
     async def repair(self) -> RepairReport:
         """Rebuild broken derived parts, resume, and reclaim space; see `AsyncUserMemory.repair`."""

@@ -51,6 +51,9 @@ _NOT_PRIVATE = (
     "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"
 )
 _UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and what it was may still stand beside it; run the same command again"
+_NO_MODEL = (
+    "no embedding model is installed, searching by words only; `memforest doctor` says what to install"
+)
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
 
 
@@ -98,12 +101,12 @@ def open_memory(
     except BaseException:
         db.close()
         raise
-    if not db.file.private:
-        opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
-    if db.file.unfinished:
-        opened = replace(opened, warnings=(*opened.warnings, _UNFINISHED.format(path.name)))
-    if note := zone_note(stored.get("timezone"), config.timezone):
-        opened = replace(opened, warnings=(*opened.warnings, note))
+    notes = (
+        None if db.file.private else _NOT_PRIVATE.format(path.name),
+        _UNFINISHED.format(path.name) if db.file.unfinished else None,
+        zone_note(stored.get("timezone"), config.timezone),
+    )
+    opened = replace(opened, warnings=(*opened.warnings, *(note for note in notes if note)))
     memory = Memory(db, user_id, stored["label"], kept, opened)
     if "sweep" in stored:  # a deletion was interrupted
         with db.write() as tx:
@@ -162,19 +165,15 @@ def _stored(tx: Tx) -> dict[str, str | None]:
 
 def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> OpenedWith:
     """Return the models to open a memory with; its first write records the embedder for good."""
-    if config.embedder == "auto":
-        try:
-            name = have or best_installed()
-            embedder = None if name is None else open_embedder(name)
-        except WeightsError as exc:
-            return OpenedWith(None, steps, None, (f"searching by words only: {exc}",))
-        if embedder is None:
-            fix = "no embedding model is installed, searching by words only; `memforest doctor` says what to install"
-            return OpenedWith(None, steps, None, (fix,))
-    else:
-        embedder = _configured(config.embedder)
+    automatic = config.embedder == "auto"
+    try:
+        embedder = embedder_of(config, have)
+    except WeightsError as exc:
+        if not automatic:
+            raise
+        return OpenedWith(None, steps, None, (f"searching by words only: {exc}",))
     if embedder is None:
-        return OpenedWith(None, steps, None)
+        return OpenedWith(None, steps, None, (_NO_MODEL,) if automatic else ())
     if have is not None and have != embedder.model_id:
         raise vectors.other_embedder(path, have, embedder.model_id)
     return OpenedWith(embedder, steps, merge_threshold(embedder.model_id))
@@ -186,44 +185,36 @@ def embedder_for(config: Config, made_with: str) -> str | None:
     Raises:
         ModelError: if the configured one is not installed.
     """
-    if config.embedder != "auto":
-        embedder = _configured(config.embedder)
-        return None if embedder is None else embedder.model_id
     try:
-        return open_embedder(made_with).model_id
+        embedder = embedder_of(config, made_with)
     except ModelError:
+        if config.embedder != "auto":
+            raise
         return None
+    return None if embedder is None else embedder.model_id
 
 
-def embedder_of(config: Config) -> Embedder | None:
-    """Return the embedder of a new memory; None when it would be searched by words only.
+def embedder_of(config: Config, made_with: str | None = None) -> Embedder | None:
+    """Return the embedder of a memory, a new one or one that was made with an embedder; None when it would be searched by words only.
 
     Raises:
         ModelError: if the configured one is not installed.
     """
     if config.embedder != "auto":
         return _configured(config.embedder)
-    name = best_installed()
+    name = made_with or best_installed()
     return None if name is None else open_embedder(name)
 
 
-def check_embedder(config: Config) -> None:
-    """Raise if the configured embedder is not known by name, installed or not; load nothing.
-
-    Raises:
-        ConfigError: if there is no such embedder.
-    """
-    if isinstance(config.embedder, str) and config.embedder != "auto":
-        with suppress(ModelError):
-            _configured(config.embedder)
-
-
-def check_key(config: Config) -> None:
-    """Raise if there is a key and SQLCipher is not installed; load nothing.
+def check_embedder_and_key(config: Config) -> None:
+    """Raise if the configured embedder is not known by name, installed or not, or there is a key without SQLCipher; load nothing.
 
     Raises:
         ConfigError: if that is so.
     """
+    if isinstance(config.embedder, str) and config.embedder != "auto":
+        with suppress(ModelError):
+            _configured(config.embedder)
     if config.key is not None:
         check_cipher()
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from memforest.config import Config
 from memforest.errors import ConfigError, InputError
-from memforest.memory.open import check_embedder, check_key
+from memforest.memory.open import check_embedder_and_key
 from memforest.progress import Report, no_report
 from memforest.read.query import Query
 from memforest.reading.timestamps import parse_timestamp
@@ -45,11 +45,9 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
     Raises:
         TimestampError: if the value is no time; the message names it.
     """
-    return (
-        None
-        if value is None
-        else (parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0])
-    )
+    if value is None:
+        return None
+    return parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0]
 
 
 def to_ms_or_none(when: datetime | None) -> int | None:
@@ -69,12 +67,12 @@ def read_moment(
         TimestampError: if a value is no time; the message names it.
         InputError: if the filters are no mapping of texts to JSON values.
     """
+    if said_by is None and known_at is None and not filters:
+        return None
     wanted = json_object(filters, "filters")
     having = json.dumps(wanted, sort_keys=True, ensure_ascii=False) if wanted else None
     said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
-    if said is None and known is None and having is None:
-        return None
-    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said), having)
+    return Moment(to_ms_or_none(known), to_ms_or_none(said), having)
 
 
 def read_window(during: Any, config: Config) -> tuple[datetime, datetime] | None:
@@ -214,8 +212,7 @@ def check_forest(directory: Any, config: object, max_workers: object) -> str:
     if not isinstance(max_workers, int) or isinstance(max_workers, bool) or max_workers < 1:
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
-        check_embedder(config)
-        check_key(config)
+        check_embedder_and_key(config)
     return given
 
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
 import shutil
-import sys
 import tempfile
 import threading
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from memforest.concurrency import READS_OF_ONE, WRITES_OF_ONE, Lanes, Turns, to_thread, within
+from memforest.concurrency import (
+    READS_OF_ONE,
+    WRITES_OF_ONE,
+    Lanes,
+    Turns,
+    begins_anew_in_child,
+    to_thread,
+    within,
+)
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import (
@@ -62,19 +68,23 @@ class Bounds:
         self.used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
         """When each open memory was last used, by the count of uses."""
 
+    def opened(self, *pools: MemoryPool) -> list[Memory]:
+        """Return the open memories of some pools, or of all."""
+        with self.lock:
+            return [memory for pool in pools or self.pools for memory in pool._open.values()]
+
     def beyond(self) -> list[Memory]:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
-            pools = list(self.pools)
             idle = [
                 (self.used[one], pool, user, one)
-                for pool in pools
+                for pool in self.pools
                 for user, one in pool._open.items()
                 if user not in pool._busy and not one.at_work  # nobody uses it and nothing is made for it
             ]
             if not idle:
                 return []
-            opened = [memory for pool in pools for memory in pool.memories()]
+            opened = [memory for pool in self.pools for memory in pool._open.values()]
             surplus = sum(memory.cached_bytes for memory in opened) - self._most_bytes
             too_many = sum(memory.open_files for memory in opened) - self._most_files
             idle.sort(key=lambda each: each[0])
@@ -87,7 +97,7 @@ class Bounds:
                 if too_many <= 0:
                     break
                 too_many -= memory.open_files
-                closing.append(pool.give_up(user))
+                closing.append(pool._open.pop(user))
             return closing
 
 
@@ -136,16 +146,19 @@ class MemoryPool:
         self._own_steps = steps is None
         self._steps = choose_steps(config) if steps is None else steps
         self._bounds = bounds or Bounds(config)
+        self._begin_anew()
+        with self._bounds.lock:
+            self._bounds.pools.add(self)
+        begins_anew_in_child(self)
+
+    def _begin_anew(self) -> None:
         self._open: OrderedDict[str, Memory] = OrderedDict()
-        self._busy: dict[str, int] = {}
+        self._busy = Counter[str]()
         self._opening: weakref.WeakValueDictionary[str, Turns] = weakref.WeakValueDictionary()
         self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
         self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
-        with self._bounds.lock:
-            self._bounds.pools.add(self)
-        _alive.add(self)
 
     async def _advance_all(self, _budget: Budget) -> None:
         """Advance the open memories by the calendar again and again, until stopped; what goes wrong in one ends nothing."""
@@ -175,8 +188,7 @@ class MemoryPool:
     def _lanes_of(self, user_id: str) -> Lanes:
         """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
         with self._bounds.lock:
-            lanes = self._lanes.get(user_id)
-            if lanes is None:
+            if (lanes := self._lanes.get(user_id)) is None:
                 reads, writes = self._shared
                 own = Turns(WRITES_OF_ONE, self.config.busy_timeout_s)
                 lanes = self._lanes[user_id] = Lanes((Turns(READS_OF_ONE), reads), (own, writes))
@@ -393,7 +405,7 @@ class MemoryPool:
             if memory is not None:
                 self._open.move_to_end(user_id)
                 self._bounds.used[memory] = next(self._bounds.uses)
-                self._busy[user_id] = self._busy.get(user_id, 0) + 1
+                self._busy[user_id] += 1
                 if made is not None:
                     memory.label = made.label
             return memory
@@ -404,25 +416,15 @@ class MemoryPool:
             if not self._busy[user_id]:
                 del self._busy[user_id]
 
-    def memories(self) -> Iterable[Memory]:
-        """Return the open memories; called under the lock."""
-        return self._open.values()
-
-    def give_up(self, user_id: str) -> Memory:
-        """Take an open memory out of the pool, to be closed; called under the lock."""
-        return self._open.pop(user_id)
-
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
-        with self._bounds.lock:
-            return sum(memory.open_files for memory in self._open.values())
+        return sum(memory.open_files for memory in self._bounds.opened(self))
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
-        with self._bounds.lock:
-            return sum(memory.cached_bytes for memory in self._open.values())
+        return sum(memory.cached_bytes for memory in self._bounds.opened(self))
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
@@ -439,26 +441,9 @@ class MemoryPool:
         if self._own_steps:
             await self._steps.close()
 
-    def _after_fork_in_child(self) -> None:
-        # The parent's connections are not for us (see `memforest.store.database`); memories are opened anew.
+    def after_fork_in_child(self) -> None:
+        """Open memories anew: the parent's connections are not for a child (see `memforest.store.database`)."""
         self._bounds.lock = threading.Lock()
-        self._open = OrderedDict()
-        self._busy = {}
-        self._opening, self._lanes = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
-        self._shared = Lanes.of_directory()
-        self._advancing = Behind(self._advance_all)
         if self._nobody is not None:
             self._nobody[1].detach()  # its files are the parent's to delete
-            self._nobody = None
-
-
-_alive: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for pool in list(_alive):
-        pool._after_fork_in_child()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+        self._begin_anew()

@@ -57,14 +57,12 @@ class Together:
     @property
     def open_files(self) -> int:
         """Files that the open memories of all forests hold, their logs included."""
-        with self._bounds.lock:
-            return sum(one.open_files for pool in self._bounds.pools for one in pool.memories())
+        return sum(one.open_files for one in self._bounds.opened())
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories of all forests keep, about."""
-        with self._bounds.lock:
-            return sum(one.cached_bytes for pool in self._bounds.pools for one in pool.memories())
+        return sum(one.cached_bytes for one in self._bounds.opened())
 
     async def close(self) -> None:
         """Close the connections to the configured models; the forests are closed before, by who has them."""

@@ -6,11 +6,11 @@ Each verb reads top-down: arguments of Python become those of the memory, the po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from annotated_types import Ge, Le, MinLen
 
@@ -19,6 +19,7 @@ from memforest.config import Ranking
 from memforest.endpoint import Budget
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.importing import FileLike, ImportRequest, OnSession, import_files
+from memforest.memory.memory import Memory
 from memforest.memory.open import embedder_for
 from memforest.memory.options import (
     ExportTarget,
@@ -77,6 +78,7 @@ from memforest.times import floor_ms
 from memforest.write.merge_plan import MergeOptions
 from memforest.write.turns import SessionInput, messages_of, read_addition, redacted
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Limit = Annotated[int, Ge(1), Le(MAX_PAGE)]
@@ -111,6 +113,13 @@ class AsyncUserMemory:
                 if nothing is None or memory.user_id != NOBODY or self.user_id == NOBODY:
                     raise
                 return nothing
+
+    async def _do(
+        self, work: Callable[Concatenate[Memory, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do work on the memory, which must be there."""
+        async with self._pool.existing(self.user_id) as memory:
+            return await work(memory, *args, **kwargs)
 
     @verb("upsert_memory")
     async def add(
@@ -595,8 +604,7 @@ class AsyncUserMemory:
             InputError: if both names are one and the same already in what was said.
             NotFoundError: if nothing is known of one of them; the message has names that are near.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.merge_entities(a, b)
+        return await self._do(Memory.merge_entities, a, b)
 
     @verb("update_memory")
     async def split_entity(self, entity: str, name: str) -> Entity:
@@ -613,8 +621,7 @@ class AsyncUserMemory:
                 ways, these stay together.
             NotFoundError: if nothing is known of one of them; the message has names that are near.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.split_entity(entity, name)
+        return await self._do(Memory.split_entity, entity, name)
 
     @verb()
     async def entity_choices(self) -> Sequence[EntityChoice]:
@@ -647,8 +654,7 @@ class AsyncUserMemory:
             CorrectionError: if it was corrected or forgotten already; the message names what holds now.
         """
         given = read_update(self._config, text, valid_from, valid_to)
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.update(fact_id, given)
+        return await self._do(Memory.update, fact_id, given)
 
     @verb("update_memory")
     async def pin(self, fact_id: str) -> CorrectionView:
@@ -660,8 +666,7 @@ class AsyncUserMemory:
             NotFoundError: if there is no such fact.
             CorrectionError: if it is pinned already, or was corrected or forgotten.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.mark(fact_id, "pin")
+        return await self._do(Memory.mark, fact_id, "pin")
 
     @verb("delete_memory")
     async def forget(self, fact_id: str) -> CorrectionView:
@@ -673,8 +678,7 @@ class AsyncUserMemory:
             NotFoundError: if there is no such fact.
             CorrectionError: if it was corrected or forgotten already.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.mark(fact_id, "forget")
+        return await self._do(Memory.mark, fact_id, "forget")
 
     @verb("update_memory")
     async def undo(self, key: str) -> CorrectionView:
@@ -687,8 +691,7 @@ class AsyncUserMemory:
             NotFoundError: if there is no such correction.
             CorrectionError: if it was undone already, or what it made was corrected since.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.undo(key)
+        return await self._do(Memory.undo, key)
 
     @verb()
     async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
@@ -700,8 +703,7 @@ class AsyncUserMemory:
         Raises:
             NotFoundError: if there is no such fact, and no correction of one.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.view(history, fact_id)
+        return await self._do(Memory.view, history, fact_id)
 
     @verb("delete_memory")
     async def delete(
@@ -733,8 +735,7 @@ class AsyncUserMemory:
             NotFoundError: if there is no such fact, turn, session or entity.
         """
         target = read_deletion(self._config, fact_id, turn, session_id, entity, during)
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.delete(target, dry_run=dry_run)
+        return await self._do(Memory.delete, target, dry_run=dry_run)
 
     @verb("delete_memory")
     async def delete_all(self, *, dry_run: bool = False) -> DeleteReceipt:
@@ -756,8 +757,7 @@ class AsyncUserMemory:
             ConfigError: if `Config.retention` is not set.
             NotFoundError: if the user has no memory.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.expire(dry_run=dry_run)
+        return await self._do(Memory.expire, dry_run=dry_run)
 
     @verb("upsert_memory")
     async def merge(
@@ -825,9 +825,8 @@ class AsyncUserMemory:
             StoreError: if the file cannot be written, or the memory cannot be read.
         """
         check_path("export", "target", target, "write")
-        async with self._pool.existing(self.user_id) as memory:
-            how = {"vectors": vectors, "summaries": summaries, "overwrite": overwrite}
-            return await export_memory(memory, target, version=__version__, **how)
+        how = {"vectors": vectors, "summaries": summaries, "overwrite": overwrite}
+        return await self._do(export_memory, target, version=__version__, **how)
 
     @verb("upsert_memory")
     async def import_(self, source: ImportSource, *, budget: Budget | None = None) -> MemoryImport:
@@ -848,9 +847,7 @@ class AsyncUserMemory:
         check_path("import_", "source", source, "read")
         async with self._pool.filling(self.user_id) as memory:
             done, vectors = await import_memory(memory, source, partial(embedder_for, self._config))
-        async with self._pool.existing(self.user_id) as memory:
-            made = await memory.settle(vectors=vectors, budget=budget)
-        return replace(done, embedded=made)
+        return replace(done, embedded=await self._do(Memory.settle, vectors=vectors, budget=budget))
 
     @verb()
     async def backup(self, target: str | Path, *, overwrite: bool = False) -> BackupResult:
@@ -870,8 +867,7 @@ class AsyncUserMemory:
             StoreError: if the copy cannot be written.
         """
         check_path("backup", "target", target)
-        async with self._pool.existing(self.user_id) as memory:
-            return await backup_memory(memory, Path(target), overwrite=overwrite)
+        return await self._do(backup_memory, Path(target), overwrite=overwrite)
 
     @verb()
     async def tree(
@@ -900,8 +896,7 @@ class AsyncUserMemory:
             ConfigError: if there is no such index at all.
             CorruptStoreError: if the settings of the index in the file cannot be read.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.tree(TreeQuery(scope, index, depth, limit, node))
+        return await self._do(Memory.tree, TreeQuery(scope, index, depth, limit, node))
 
     @verb()
     async def stats(self) -> Stats:
@@ -922,8 +917,7 @@ class AsyncUserMemory:
         """
         if any(not text.strip() for text in deleted):
             raise InputError("verify(deleted) takes a list of texts, none of them empty")
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.verify(tuple(deleted))
+        return await self._do(Memory.verify, tuple(deleted))
 
     @verb()
     async def repair(self) -> RepairReport:
@@ -934,8 +928,7 @@ class AsyncUserMemory:
         turn, and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left. A damaged turn is
         healed by its session, ingested again with ``replace=True``.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.repair()
+        return await self._do(Memory.repair)
 
     @verb()
     async def stale(self) -> Stale:
@@ -945,7 +938,7 @@ class AsyncUserMemory:
             self._pool.existing(self.user_id) if automatic else self._pool.apart(self.user_id, gives=False)
         )
         async with opening as memory:
-            return await memory.stale()
+            return await memory.view(views.what_is_stale)
 
     @verb()
     async def rebuild(
@@ -994,8 +987,7 @@ class AsyncUserMemory:
         Args:
             budget: what may be spent on models for those that are left; `Config.ingest_budget` when not given.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.flush(budget)
+        return await self._do(Memory.flush, budget)
 
     @verb()
     async def indexes(self) -> Sequence[IndexView]:
@@ -1018,8 +1010,7 @@ class AsyncUserMemory:
         Raises:
             ConfigError: if there is no such index, the memory has it already, or a setting is unknown or cannot be.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.add_index(name, settings, budget)
+        return await self._do(Memory.add_index, name, settings, budget)
 
     @verb()
     async def drop_index(self, name: str) -> None:
@@ -1029,8 +1020,7 @@ class AsyncUserMemory:
             NotFoundError: if the memory does not have it.
             ConfigError: if it is the last one.
         """
-        async with self._pool.existing(self.user_id) as memory:
-            await memory.drop_index(name)
+        await self._do(Memory.drop_index, name)
 
     @verb()
     async def advance(
@@ -1046,5 +1036,4 @@ class AsyncUserMemory:
             budget: what may be spent on models; `Config.ingest_budget` when not given.
         """
         when = read_time(as_of, self._config, "as_of")
-        async with self._pool.existing(self.user_id) as memory:
-            return await memory.advance(when, force=force, budget=budget)
+        return await self._do(Memory.advance, when, force=force, budget=budget)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import is_dataclass
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -60,16 +60,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def verb(operation: str = "", *, name: str = "") -> Callable[[V], V]:
+def verb(operation: str = "") -> Callable[[V], V]:
     """Return a decorator that checks the arguments of an async verb and records each call as a span.
 
     Args:
         operation: of the conventions for spans; where they have none, the span is named by the verb.
-        name: the verb's public name, if the function is called otherwise.
     """
 
     def decorate(function: V) -> V:
-        public = name or function.__name__
+        public = function.__name__
         signature = inspect.signature(function)
 
         @wraps(function)
@@ -99,14 +98,7 @@ def takes_options_of(
     other: Callable[Concatenate[Any, P], Coroutine[Any, Any, Any]],
 ) -> Callable[[Callable[..., Coroutine[Any, Any, R]]], Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]]:
     """Return a decorator that gives a method the signature of another verb, whose options it hands on."""
-
-    def decorate(
-        function: Callable[..., Coroutine[Any, Any, R]],
-    ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-        _sign(function, other)
-        return function
-
-    return decorate
+    return partial(_signed, other, ())
 
 
 def takes_user_and_options_of(
@@ -115,27 +107,18 @@ def takes_user_and_options_of(
     [Callable[..., Coroutine[Any, Any, R]]], Callable[Concatenate[Any, str, P], Coroutine[Any, Any, R]]
 ]:
     """Return a decorator that gives a method of a forest the signature of a verb of a user, behind the user's id."""
-
-    def decorate(
-        function: Callable[..., Coroutine[Any, Any, R]],
-    ) -> Callable[Concatenate[Any, str, P], Coroutine[Any, Any, R]]:
-        _sign(
-            function,
-            other,
-            inspect.Parameter("user_id", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str"),
-        )
-        return function
-
-    return decorate
+    user = inspect.Parameter("user_id", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str")
+    return partial(_signed, other, (user,))
 
 
-def _sign(function: Any, other: Callable[..., Any], *leading: inspect.Parameter) -> None:
+def _signed(other: Callable[..., Any], leading: tuple[inspect.Parameter, ...], function: Any) -> Any:
     signature = inspect.signature(other)
     self, *rest = signature.parameters.values()
     function.__signature__ = signature.replace(
         parameters=[self, *leading, *rest], return_annotation=inspect.signature(function).return_annotation
     )
     function.__takes_options_of__ = other
+    return function
 
 
 @cache

@@ -108,6 +108,46 @@ def unit_rows(reply: Any, count: int, dimension: int, who: str) -> Vectors:
     return rows.astype(np.float32)
 
 
+class ForeignFunction:
+    """A function of the caller's as a model: a coroutine function, or a plain one, which runs in a thread.
+
+    Args:
+        fn: the function.
+        what: what it stands for, for messages.
+        model_id: identity of the model behind it.
+        why: why there must be one.
+
+    Raises:
+        ConfigError: if `fn` is not callable or `model_id` is empty.
+    """
+
+    def __init__(self, fn: Callable[..., Any], what: str, model_id: str, why: str) -> None:
+        if not callable(fn):
+            raise ConfigError(f"fn must be callable, got {type(fn).__name__}")
+        if not model_id:
+            raise ConfigError(f"model_id must not be empty; {why}")
+        self.name = f"{what} {model_id!r}"
+        self._fn = fn
+        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+            getattr(fn, "__call__", None)  # noqa: B004 - asked for its kind, not whether it exists
+        )
+
+    async def call(self, *args: Any) -> Any:
+        """Return what the function returns, or what that awaits.
+
+        Raises:
+            ModelError: if the function fails; its exception is the cause.
+        """
+        try:
+            reply = self._fn(*args) if self._is_async else await asyncio.to_thread(self._fn, *args)
+            return await reply if inspect.isawaitable(reply) else reply
+        except ModelError:
+            raise
+        except Exception as exc:
+            # Foreign code may raise anything; this is the one place where it becomes an error of ours.
+            raise ModelError(f"{self.name} failed: {type(exc).__name__}: {exc}") from exc
+
+
 class CallableEmbedder:
     """Wraps a function from texts to rows; checks what it returns and scales the rows to unit length.
 
@@ -135,20 +175,15 @@ class CallableEmbedder:
         dimension: int | None = None,
         batch_size: int | None = None,
     ) -> None:
-        if not callable(fn):
-            raise ConfigError(f"fn must be callable, got {type(fn).__name__}")
-        if not model_id:
-            raise ConfigError("model_id must not be empty; vectors of different models must not be mixed")
+        self._function = ForeignFunction(
+            fn, "embedder", model_id, "vectors of different models must not be mixed"
+        )
         for name, value in (("dimension", dimension), ("batch_size", batch_size)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value!r}")
         self.model_id = model_id
         self.dimension = dimension or 0
-        self._fn = fn
         self._batch_size = batch_size
-        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-            getattr(fn, "__call__", None)  # noqa: B004 - asked for its kind, not whether it exists
-        )
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order; float32, shape (n, dimension). No text, no call.
@@ -165,16 +200,8 @@ class CallableEmbedder:
         return np.concatenate(parts)
 
     async def _embed_batch(self, texts: list[str]) -> Vectors:
-        try:
-            reply = self._fn(texts) if self._is_async else await asyncio.to_thread(self._fn, texts)
-            if inspect.isawaitable(reply):
-                reply = await reply
-        except ModelError:
-            raise
-        except Exception as exc:
-            # Foreign code may raise anything; this is the one place where it becomes an error of ours.
-            raise ModelError(f"embedder {self.model_id!r} failed: {type(exc).__name__}: {exc}") from exc
-        rows = unit_rows(reply, len(texts), self.dimension, f"embedder {self.model_id!r}")
+        reply = await self._function.call(texts)
+        rows = unit_rows(reply, len(texts), self.dimension, self._function.name)
         self.dimension = rows.shape[1]
         return rows
 

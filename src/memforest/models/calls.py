@@ -19,20 +19,21 @@ import os
 import stat
 import threading
 import time
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
+from memforest.concurrency import PerLoop
 from memforest.endpoint import STEPS
 from memforest.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.models.ledger import Ledger, counted, current_ledger
 from memforest.ports import ChatModel, ChatReply, ChatRequest
 from memforest.records import StepUsage
-from memforest.spans import span
+from memforest.spans import model_span
 from memforest.text import count_tokens
 from memforest.times import Clock
 
@@ -205,10 +206,8 @@ class Calls:
     ) -> None:
         self._model = model
         self._close = close
-        self._max_in_flight = max_in_flight
         self._trace = trace
-        # Those who wait belong to a loop.
-        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate] = weakref.WeakKeyDictionary()
+        self._gates = PerLoop(partial(_Gate, max_in_flight))
 
     @property
     def model_id(self) -> str:
@@ -228,13 +227,15 @@ class Calls:
         """
         ledger = current_ledger()
         tokens = _tokens(request)
-        async with self._gate().turn(_rank(request.step, ledger.operation), tokens):
+        async with self._gates.get().turn(_rank(request.step, ledger.operation), tokens):
             reserved = ledger.admit(request.step, tokens)
             started = time.perf_counter()
             reply: ChatReply | None = None
             error: ModelError | None = None
             try:
-                with span(f"chat {self.model_id}", self._about(request), kind="client") as current:
+                # What is behind a function of the caller's is not known here.
+                provider = getattr(self._model, "provider_name", "custom")
+                with model_span("chat", provider, self.model_id, kind="client", step=request.step) as current:
                     reply = _checked(await self._model.complete(request), request, self.model_id)
                     current.set("gen_ai.usage.input_tokens", reply.prompt_tokens)
                     current.set("gen_ai.usage.output_tokens", reply.completion_tokens)
@@ -247,29 +248,8 @@ class Calls:
             finally:
                 seconds = time.perf_counter() - started
                 ledger.record(request.step, reserved, _usage(request, reply, error, seconds))
-                self._write_trace(ledger, request, reply, error, seconds)
-
-    def _about(self, request: ChatRequest) -> dict[str, str | int | float | bool]:
-        """Return what is known of a call before it is made."""
-        return {
-            "gen_ai.operation.name": "chat",
-            # What is behind a function of the caller's is not known here.
-            "gen_ai.provider.name": getattr(self._model, "provider_name", "custom"),
-            "gen_ai.request.model": self.model_id,
-            "memforest.step": request.step,
-        }
-
-    def _write_trace(
-        self,
-        ledger: Ledger,
-        request: ChatRequest,
-        reply: ChatReply | None,
-        error: ModelError | None,
-        seconds: float,
-    ) -> None:
-        self._traced(
-            ledger, lambda to: to.write(ledger.operation, self.model_id, request, reply, error, seconds)
-        )
+                told = (ledger.operation, self.model_id, request, reply, error, seconds)
+                self._traced(ledger, lambda to: to.write(*told))
 
     def _traced(self, ledger: Ledger, write: Callable[[Trace], None]) -> None:
         """Write to the trace, if there is one; warn of what cannot be written."""
@@ -305,13 +285,6 @@ class Calls:
         """Give back what the model holds open; a later call opens it again."""
         if self._close is not None:
             await self._close()
-
-    def _gate(self) -> _Gate:
-        loop = asyncio.get_running_loop()
-        gate = self._gates.get(loop)
-        if gate is None:
-            gate = self._gates[loop] = _Gate(self._max_in_flight)
-        return gate
 
 
 def _rank(step: str, operation: str) -> int:

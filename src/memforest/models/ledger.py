@@ -135,13 +135,14 @@ class Ledger:
 
     def record(self, step: str, reserved: int, used: StepUsage) -> None:
         """Count an admitted call as ended."""
+        self._end(reserved)
+        self.add(step, used)
+
+    def _end(self, reserved: int) -> None:
         self._in_flight -= 1
         self._reserved_tokens -= reserved
-        self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
         if self.whole is not None:
-            self.whole.record(step, reserved, used)
-        else:
-            _tally(step, used)
+            self.whole._end(reserved)
 
     def add(self, step: str, used: StepUsage) -> None:
         """Add usage to a step."""

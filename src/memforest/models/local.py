@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import os
-import sys
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, TypeVar
@@ -36,10 +33,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import ConfigError, ModelError
-from memforest.models.base import Vectors, checked_texts, finite_scores
+from memforest.concurrency import all_of, begins_anew_in_child
+from memforest.errors import ConfigError
+from memforest.models.base import ForeignFunction, Vectors, checked_texts, finite_scores
 from memforest.models.onnx import OnnxModel, known_share, shared_cross_encoder, shared_encoder
-from memforest.spans import PROVIDER, span
+from memforest.spans import PROVIDER, model_span
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,7 +64,7 @@ class Workers:
         self._name = name
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        _alive_workers.add(self)
+        begins_anew_in_child(self)
 
     async def run(
         self, work: Callable[[Sequence[T]], R], items: Sequence[T], done: Callable[[R], object]
@@ -81,13 +79,7 @@ class Workers:
         queue = iter(items)
         # A question and its variant run side by side, not one behind the other in one group.
         size = min(_GROUP, -(-len(items) // self.count))
-        lanes = [asyncio.ensure_future(self._drain(work, queue, size, done)) for _ in range(self.count)]
-        try:
-            await asyncio.gather(*lanes)
-        finally:
-            # After a failure the other lanes must not go on behind the caller's back.
-            for lane in lanes:
-                lane.cancel()
+        await all_of(self._drain(work, queue, size, done) for _ in range(self.count))
 
     async def _drain(
         self, work: Callable[[Sequence[T]], R], queue: Iterator[T], size: int, done: Callable[[R], object]
@@ -109,22 +101,11 @@ class Workers:
         if threads is not None:
             threads.shutdown(wait=False)
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Start other threads at the next run."""
         # Threads do not cross a fork, and the lock may be held by one that is gone.
         self._lock = threading.Lock()
         self._threads = None
-
-
-_alive_workers: weakref.WeakSet[Workers] = weakref.WeakSet()
-
-
-def _workers_after_fork() -> None:
-    for workers in list(_alive_workers):
-        workers._after_fork_in_child()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_workers_after_fork)
 
 
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
@@ -200,7 +181,7 @@ class LocalEmbedder:
         self._cache = _VectorCache(cache_bytes)
         self._usage = EmbedderUsage()
         self._lock = threading.Lock()
-        _alive.add(self)
+        begins_anew_in_child(self)
 
     @property
     def workers(self) -> int:
@@ -225,11 +206,8 @@ class LocalEmbedder:
         rows = self._cached(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
         if missing:
-
-            def keep(made: list[tuple[bytes, _Row]]) -> None:
-                rows.update(made)
-
-            with span(f"embeddings {self.model_id}", self._about):
+            keep: Callable[[list[tuple[bytes, _Row]]], None] = rows.update
+            with model_span("embeddings", PROVIDER, self.model_id):
                 await self._workers.run(self._run, list(missing.items()), keep)
         result = np.empty((len(keys), self.dimension), dtype=np.float32)
         for index, key in enumerate(keys):
@@ -250,19 +228,9 @@ class LocalEmbedder:
             self._cache = _VectorCache(self._cache_bytes)
         self._workers.close()
 
-    @property
-    def _about(self) -> dict[str, str | int | float | bool]:
-        """What a span says of a run of the model; it runs in this process."""
-        return {
-            "gen_ai.operation.name": "embeddings",
-            "gen_ai.provider.name": PROVIDER,
-            "gen_ai.request.model": self.model_id,
-        }
-
     def _cached(self, keys: Sequence[bytes]) -> dict[bytes, _Row]:
         with self._lock:
-            done = self._usage
-            self._usage = EmbedderUsage(done.texts_asked + len(keys), done.texts_run, done.run_seconds)
+            self._usage = replace(self._usage, texts_asked=self._usage.texts_asked + len(keys))
             found = {key: self._cache.get(key) for key in keys}
         return {key: row for key, row in found.items() if row is not None}
 
@@ -273,14 +241,15 @@ class LocalEmbedder:
         seconds = perf_counter() - started
         with self._lock:
             done = self._usage
-            self._usage = EmbedderUsage(
-                done.texts_asked, done.texts_run + len(made), done.run_seconds + seconds
+            self._usage = replace(
+                done, texts_run=done.texts_run + len(made), run_seconds=done.run_seconds + seconds
             )
             for key, row in made:
                 self._cache.put(key, row)
         return made
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Begin with an empty cache."""
         # The lock may be held by a thread that is gone; a cache that a thread was changing at that moment may be
         # half-changed.
         self._lock = threading.Lock()
@@ -290,18 +259,6 @@ class LocalEmbedder:
 def _key(text: str) -> bytes:
     # surrogatepass: a transcript may hold lone surrogates, and they must not collide.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-_alive: weakref.WeakSet[LocalEmbedder] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for embedder in list(_alive):
-        embedder._after_fork_in_child()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class LocalReranker:
@@ -338,9 +295,7 @@ class LocalReranker:
         def work(group: Sequence[str]) -> list[tuple[str, float]]:
             return [(text, self._encoder.score(question, text)) for text in group]
 
-        def keep(scored: list[tuple[str, float]]) -> None:
-            found.update(scored)
-
+        keep: Callable[[list[tuple[str, float]]], None] = found.update
         if distinct := list(dict.fromkeys(checked_texts(texts))):
             await self._workers.run(work, distinct, keep)
         return np.array([found[text] for text in texts], dtype=np.float64)
@@ -367,16 +322,9 @@ class CallableReranker:
     """
 
     def __init__(self, fn: Callable[[str, list[str]], Any], *, model_id: str, logits: bool = False) -> None:
-        if not callable(fn):
-            raise ConfigError(f"fn must be callable, got {type(fn).__name__}")
-        if not model_id:
-            raise ConfigError("model_id must not be empty; traces say by it who ranked")
+        self._function = ForeignFunction(fn, "reranker", model_id, "traces say by it who ranked")
         self.model_id = model_id
         self.logits = logits
-        self._fn = fn
-        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-            getattr(fn, "__call__", None)  # noqa: B004 - asked for its kind, not whether it exists
-        )
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return one number per text, in order; float64 of shape (n,). No text, no call.
@@ -389,17 +337,4 @@ class CallableReranker:
         asked = list(checked_texts(texts))
         if not asked:
             return np.zeros(0)
-        try:
-            reply = (
-                self._fn(question, asked)
-                if self._is_async
-                else await asyncio.to_thread(self._fn, question, asked)
-            )
-            if inspect.isawaitable(reply):
-                reply = await reply
-        except ModelError:
-            raise
-        except Exception as exc:
-            # Foreign code may raise anything; this is the one place where it becomes an error of ours.
-            raise ModelError(f"reranker {self.model_id!r} failed: {type(exc).__name__}: {exc}") from exc
-        return finite_scores(reply, len(asked), f"reranker {self.model_id!r}")
+        return finite_scores(await self._function.call(question, asked), len(asked), self._function.name)

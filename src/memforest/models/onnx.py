@@ -38,13 +38,11 @@ import functools
 import hashlib
 import importlib
 import importlib.util
-import os
 import re
-import sys
 import threading
 import unicodedata
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -54,6 +52,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import begins_anew_in_child
 from memforest.errors import ConfigError, ModelError, WeightsError
 
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -87,17 +86,13 @@ _IDEOGRAPHS = (
 )
 
 
+@functools.cache
 def load_vocabulary() -> Mapping[str, int]:
     """Return the shipped vocabulary, piece -> id, after checking that the file is the pinned one.
 
     Raises:
         WeightsError: if the file is missing or its SHA-256 is not `VOCABULARY_SHA256`.
     """
-    return _read_vocabulary()
-
-
-@functools.cache
-def _read_vocabulary() -> Mapping[str, int]:
     source = resources.files("memforest.data") / "vocab.txt"
     try:
         data = source.read_bytes()
@@ -273,7 +268,7 @@ class WordPiece:
         return iter(ids)
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound="_Runner")
 
 _RUNTIME_ERRORS = (
     "EPFail",
@@ -367,7 +362,7 @@ class _Runner:
         self._lock = threading.Lock()
         self._session: Any = None
         self._inherited: Any = None
-        _alive.add(self)
+        begins_anew_in_child(self)
 
     def _run(self, output: str, ids: Sequence[int], types: Sequence[int]) -> NDArray[np.float32]:
         """Return one output for one text or pair: every token is real, there is no padding."""
@@ -391,7 +386,8 @@ class _Runner:
                 self._session = _open_session(self.model)
             return self._session
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Open another session at the next run."""
         # The lock may be held by a thread that does not exist here. The old session is kept, not destroyed:
         # a lock inside it may be held in the same way.
         self._lock = threading.Lock()
@@ -446,22 +442,34 @@ def shared_encoder(model: OnnxModel) -> OnnxEncoder:
 
     It is freed when the last user drops it.
     """
-    return _share(_encoders, model, OnnxEncoder)
+    return _shared.of(OnnxEncoder, model)
 
 
 def shared_cross_encoder(model: OnnxModel) -> OnnxCrossEncoder:
     """Return this process's one cross-encoder of a model; see `shared_encoder`."""
-    return _share(_cross_encoders, model, OnnxCrossEncoder)
+    return _shared.of(OnnxCrossEncoder, model)
 
 
-def _share(
-    known: weakref.WeakValueDictionary[OnnxModel, R], model: OnnxModel, make: Callable[[OnnxModel], R]
-) -> R:
-    with _shared_lock:
-        runner = known.get(model)
-        if runner is None:
-            runner = known[model] = make(model)
-        return runner
+class _Shared:
+    """The runners of this process: one of a kind and a model."""
+
+    def __init__(self) -> None:
+        self._runners: weakref.WeakValueDictionary[tuple[type, OnnxModel], Any] = (
+            weakref.WeakValueDictionary()
+        )
+        self.after_fork_in_child()
+        begins_anew_in_child(self)
+
+    def of(self, kind: type[R], model: OnnxModel) -> R:
+        with self._lock:
+            runner: R = self._runners.setdefault((kind, model), kind(model))
+            return runner
+
+    def after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+
+
+_shared = _Shared()
 
 
 def _open_session(model: OnnxModel) -> Any:
@@ -494,20 +502,3 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
     state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     own = (getattr(state, name, None) for name in _RUNTIME_ERRORS)
     return (RuntimeError, ValueError, MemoryError, *(error for error in own if error is not None))
-
-
-_alive: weakref.WeakSet[_Runner] = weakref.WeakSet()
-_encoders: weakref.WeakValueDictionary[OnnxModel, OnnxEncoder] = weakref.WeakValueDictionary()
-_cross_encoders: weakref.WeakValueDictionary[OnnxModel, OnnxCrossEncoder] = weakref.WeakValueDictionary()
-_shared_lock = threading.Lock()
-
-
-def _after_fork_in_child() -> None:
-    global _shared_lock
-    _shared_lock = threading.Lock()
-    for runner in list(_alive):
-        runner._after_fork_in_child()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)

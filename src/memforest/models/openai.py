@@ -21,26 +21,20 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from memforest.concurrency import PerLoop, all_of
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRequestError, ModelUnavailableError
 from memforest.models.base import Vectors, checked_texts, unit_rows
 from memforest.models.ledger import counted, current_ledger
-from memforest.models.openai_client import (
-    Clients,
-    ModelAddress,
-    RequestTarget,
-    complaint,
-    mapped,
-    read_json,
-    timeouts,
-)
+from memforest.models.openai_client import Clients, ModelAddress, RequestTarget
 from memforest.ports import ChatReply, ChatRequest
 from memforest.records import StepUsage
-from memforest.spans import span
+from memforest.spans import model_span
 from memforest.text import count_tokens
 
 Form = Literal["schema", "json", "text"]
@@ -189,7 +183,6 @@ class OpenAIChat:
         self.model_id = endpoint.model
         self.provider_name = "openai"  # what the endpoint speaks; it need not be theirs
         self._clients = Clients()
-        self._steps: dict[str, ChatEndpoint] = {}
         self._dialects: dict[tuple[str | None, str], Dialect] = {}
 
     def __repr__(self) -> str:
@@ -206,7 +199,7 @@ class OpenAIChat:
             ModelRefusedError: if the key, the permission, the address or the model's name is wrong.
             ModelRequestError: if this request is not accepted, for it is too long, for one.
         """
-        endpoint = self._for_step(request.step)
+        endpoint = self.endpoint.for_step(request.step)
         target = RequestTarget.of(endpoint, "chat")
         place = ModelAddress(target, endpoint.model, "chat", endpoint.timeout_s, _texts(endpoint.extra_body))
         key = (endpoint.base_url, endpoint.model)
@@ -224,36 +217,19 @@ class OpenAIChat:
         """Close the connections; a later `complete` opens new ones."""
         await self._clients.close()
 
-    def _for_step(self, step: str) -> ChatEndpoint:
-        if step not in self._steps:
-            self._steps[step] = self.endpoint.for_step(step)
-        return self._steps[step]
-
     async def _try(
         self, place: ModelAddress, endpoint: ChatEndpoint, spoken: Dialect, request: ChatRequest
     ) -> ChatReply | Dialect:
         """Return the reply, or how to ask instead."""
         body = spoken.body(endpoint, request)
-        client = await self._clients.get(place.target)
-        from openai import APIStatusError
 
-        with mapped(place):
-            try:
-                raw = await client.chat.completions.with_raw_response.create(
-                    **body,
-                    extra_body=dict(endpoint.extra_body) or None,
-                    timeout=timeouts(endpoint.timeout_s),
-                )
-            except APIStatusError as exc:
-                other = None
-                if exc.status_code in _UNFIT:
-                    may_reform = endpoint.structured == "auto"
-                    other = spoken.without(complaint(exc), body, may_reform=may_reform)
-                if other is None:
-                    raise
-                return other
-        reply = read_json(raw.http_response, place)
-        return _reply(reply, request, raw.retries_taken, place)
+        def reworded(status: int, said: str) -> Dialect | None:
+            may_reform = endpoint.structured == "auto"
+            return spoken.without(said, body, may_reform=may_reform) if status in _UNFIT else None
+
+        sent = {**body, "extra_body": dict(endpoint.extra_body) or None}
+        got = await self._clients.ask(place, "chat.completions", sent, reworded)
+        return got if isinstance(got, Dialect) else _reply(got[0], request, got[1], place)
 
 
 def _reply(body: Mapping[str, Any], request: ChatRequest, retries: int, place: ModelAddress) -> ChatReply:
@@ -349,9 +325,7 @@ class OpenAIEmbedder:
         self.query_prefix = endpoint.query_prefix
         self._clients = Clients()
         self._dialect = _Dialect()
-        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._gates = PerLoop(partial(asyncio.Semaphore, endpoint.max_in_flight))
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self.endpoint!r})"
@@ -377,14 +351,7 @@ class OpenAIEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         unique, size = list(places), self.endpoint.batch
         batches = [unique[at : at + size] for at in range(0, len(unique), size)]
-        tasks = [asyncio.ensure_future(self._embed_batch(batch)) for batch in batches]
-        try:
-            parts = await asyncio.gather(*tasks)
-        finally:
-            # After a failure the others must not go on behind the caller's back.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        parts = await all_of(map(self._embed_batch, batches))
         if len({part.shape[1] for part in parts}) > 1:
             raise ModelError(f"embedder {self.model_id!r} returned vectors of different lengths")
         rows: Vectors = np.concatenate(parts)[rows_of]
@@ -429,11 +396,11 @@ class OpenAIEmbedder:
         used = StepUsage(calls=1)
         started = time.perf_counter()
         try:
-            async with self._gate():
+            async with self._gates.get():
                 started = time.perf_counter()
                 while True:
                     spoken = self._dialect
-                    with span(f"embeddings {self.endpoint.model}", self._about, kind="client") as current:
+                    with model_span("embeddings", "openai", self.endpoint.model, kind="client") as current:
                         got = await self._try(place, spoken, texts)
                         if not isinstance(got, _Dialect):
                             current.set("gen_ai.usage.input_tokens", got[1])
@@ -456,22 +423,10 @@ class OpenAIEmbedder:
             current_ledger().add(STEP, replace(used, seconds=time.perf_counter() - started))
         return rows
 
-    @property
-    def _about(self) -> dict[str, str | int | float | bool]:
-        """What is known of a request before it is made."""
-        return {
-            "gen_ai.operation.name": "embeddings",
-            "gen_ai.provider.name": "openai",
-            "gen_ai.request.model": self.endpoint.model,
-        }
-
     async def _try(
         self, place: ModelAddress, spoken: _Dialect, texts: Sequence[str]
     ) -> tuple[list[Any], int, int] | _Dialect:
         """Return rows, tokens and retries, or how to ask instead."""
-        client = await self._clients.get(place.target)
-        from openai import APIStatusError
-
         body: dict[str, Any] = {
             "model": self.endpoint.model,
             "input": list(texts),
@@ -479,32 +434,22 @@ class OpenAIEmbedder:
         }
         if self.endpoint.dimensions is not None and spoken.dimensions:
             body["dimensions"] = self.endpoint.dimensions
-        with mapped(place):
-            try:
-                raw = await client.embeddings.with_raw_response.create(
-                    **body, timeout=timeouts(self.endpoint.timeout_s)
-                )
-            except APIStatusError as exc:
-                said = complaint(exc)
-                other = spoken.without(said, body) if exc.status_code in (400, 422) else None
-                if other is not None:
-                    return other
-                if exc.status_code == 413 or (exc.status_code in (400, 422) and is_about_length(said)):
-                    what = f"{place} says {exc.status_code}: {place.clean(said)}"
-                    raise _TooLong(ModelRequestError(what, status=exc.status_code)) from exc
-                raise
-        reply = read_json(raw.http_response, place)
+
+        def reworded(status: int, said: str) -> _Dialect | None:
+            other = spoken.without(said, body) if status in _UNFIT else None
+            if other is None and (status == 413 or (status in _UNFIT and is_about_length(said))):
+                what = f"{place} says {status}: {place.clean(said)}"
+                raise _TooLong(ModelRequestError(what, status=status))
+            return other
+
+        got = await self._clients.ask(place, "embeddings", body, reworded)
+        if isinstance(got, _Dialect):
+            return got
+        reply, retries = got
         usage = reply.get("usage")
         reported = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
         tokens = counted(reported, sum(count_tokens(text) for text in texts))
-        return _rows(reply.get("data"), place), tokens, raw.retries_taken
-
-    def _gate(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        gate = self._gates.get(loop)
-        if gate is None:
-            gate = self._gates[loop] = asyncio.Semaphore(self.endpoint.max_in_flight)
-        return gate
+        return _rows(reply.get("data"), place), tokens, retries
 
 
 def _rows(data: Any, place: ModelAddress) -> list[Any]:

@@ -36,15 +36,16 @@ import contextlib
 import json
 import os
 import re
-import sys
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from memforest.concurrency import begins_anew_in_child
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, check_url
 from memforest.errors import (
     ConfigError,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     import openai
     from openai import AsyncOpenAI
 
+
+T = TypeVar("T")
 
 OPENAI_URL = "https://api.openai.com/v1"
 PLACEHOLDER_KEY = "none"
@@ -259,7 +262,7 @@ class Clients:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begin_anew()
-        _alive.add(self)
+        begins_anew_in_child(self)
 
     def _begin_anew(self) -> None:
         self._loops: _ByLoop = {}
@@ -283,6 +286,37 @@ class Clients:
                     clients[target] = held
         return held.client
 
+    async def ask(
+        self,
+        place: ModelAddress,
+        resource: str,
+        body: Mapping[str, Any],
+        reworded: Callable[[int, str], T | None],
+    ) -> tuple[dict[str, Any], int] | T:
+        """Send a request, and return what is said in reply and how often it was sent again; or how to ask instead.
+
+        Args:
+            place: which model is asked.
+            resource: of the client: ``"chat.completions"`` or ``"embeddings"``.
+            body: the arguments of the request.
+            reworded: returns how to ask instead, by the status and the complaint of a server; None for not at all.
+
+        Raises:
+            ModelError: as `mapped` and `read_json`.
+        """
+        client = await self.get(place.target)
+        from openai import APIStatusError
+
+        with mapped(place):
+            try:
+                create = attrgetter(f"{resource}.with_raw_response.create")(client)
+                raw = await create(**body, timeout=timeouts(place.timeout_s))
+            except APIStatusError as exc:
+                if (other := reworded(exc.status_code, complaint(exc))) is None:
+                    raise
+                return other
+        return read_json(raw.http_response, place), raw.retries_taken
+
     async def close(self) -> None:
         """Close every connection; a later call opens new ones."""
         with self._lock:
@@ -304,9 +338,11 @@ class Clients:
                 _alive_clients.difference_update(self._loops.pop(old)[1].values())
             return self._loops.setdefault(loop, (asyncio.Lock(), {}))
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
+        """Open connections of its own."""
         self._lock = threading.Lock()
-        _left_behind.append(self._loops)
+        _left_behind.extend((self._loops, *_alive_clients))
+        _alive_clients.clear()
         self._finalizer.detach()
         self._begin_anew()
 
@@ -361,22 +397,10 @@ def _only(ours: Mapping[str, str]) -> Callable[..., Awaitable[None]]:
     return clean
 
 
-_alive: weakref.WeakSet[Clients] = weakref.WeakSet()
 _alive_clients: set[_LoopClient] = set()
 """Kept from being collected before they are closed."""
 _left_behind: list[object] = []
 """What a child has inherited: closing it, even by collecting it, would speak on the parent's sockets."""
-
-
-def _after_fork_in_child() -> None:
-    _left_behind.extend(_alive_clients)
-    _alive_clients.clear()
-    for clients in list(_alive):
-        clients._after_fork_in_child()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 MOST_CHARS = 300

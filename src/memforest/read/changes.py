@@ -8,16 +8,14 @@ from datetime import datetime
 from typing import Literal
 
 from memforest.errors import InputError
-from memforest.plain import Result
-from memforest.read.facts import entity_row
-from memforest.read.quoting import Quotes
+from memforest.plain import Result, Several
+from memforest.read.facts import ToldFacts, entity_row
 from memforest.read.stored import Source, turn_sources
 from memforest.read.views import ViewContext
 from memforest.search.as_of import moment_notes
 from memforest.search.timeline import Difference, Segment, differences, superseded_facts
 from memforest.store import corrections as corrections_rows
 from memforest.store import evidence
-from memforest.store import facts as facts_rows
 from memforest.store.evidence import WritePosition, Written
 from memforest.text import cut
 from memforest.times import LATEST, from_ms, to_ms
@@ -52,20 +50,15 @@ class Change(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChangePage(Result):
+class ChangePage(Several[Change]):
     """One page of `changes`, oldest first; `next` is given to ``after=`` for the next one, None behind the last.
 
     Iterating gives the changes of the page, and a page without any is false.
     """
 
+    _of = "changes"
     changes: tuple[Change, ...]
     next: str | None = None
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
 
     def _line(self) -> str:
         return f"{len(self)} changes, next={self.next!r}"
@@ -94,22 +87,17 @@ class DiffEntry(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Diff(Result):
+class Diff(Several[DiffEntry]):
     """What was so at `a` and not at `b`, and the other way round, by entity and attribute.
 
     Iterating gives the entries, and a diff without any is false.
     """
 
+    _of = "entries"
     a: datetime
     b: datetime
     entries: tuple[DiffEntry, ...]
     warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[DiffEntry]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
 
     def _line(self) -> str:
         return f"{len(self)} differences between {self.a:%Y-%m-%d} and {self.b:%Y-%m-%d}"
@@ -144,22 +132,21 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
     sessions = evidence.session_ids(context.tx, of["stored"])
     merged = evidence.occurrence_sources(context.tx, of["merged"])
     facts = {*of["learnt"], *(fact for fact, _ in merged.values())}
-    stored = facts_rows.facts_with_ids(context.tx, facts)
-    quotes, sources = Quotes.read(context.tx, facts), evidence.fact_sources(context.tx, facts)
+    told = ToldFacts.read(context, facts, facts)
 
     def change(
         kind: ChangeKind, at: datetime, fact: int, occurrence: int, turns: Sequence[tuple[str, str]]
     ) -> Change:
         """Return what one occurrence of a fact has changed."""
         ended = superseded_facts(context.tx, sorted(corrections_rows.states_of(context.tx, [occurrence])))
-        before = facts_rows.facts_with_ids(context.tx, {row for row, _ in ended})
-        old = Quotes.read(context.tx, before)
+        before = sorted({row for row, _ in ended})
+        old = ToldFacts.read(context, before, before)
         return Change(
             kind,
             at,
-            fact_id=stored[fact].fact_id,
-            text=quotes.text(fact, stored[fact].text),
-            superseded=tuple(old.text(row, before[row].text) for row in sorted(before)),
+            fact_id=told.facts[fact].fact_id,
+            text=told.text(fact),
+            superseded=tuple(map(old.text, before)),
             sources=turn_sources(turns),
         )
 
@@ -170,7 +157,7 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
             yield Change("stored", at, one.items, session_id=sessions[one.item])
         elif one.kind == "learnt":
             first = evidence.first_occurrence(context.tx, one.item)  # 0 if it is gone
-            yield change("learnt", at, one.item, first, sources[one.item])
+            yield change("learnt", at, one.item, first, told.said[one.item])
         elif one.kind == "merged":
             fact, turns = merged[one.item]
             yield change("merged", at, fact, one.item, turns)

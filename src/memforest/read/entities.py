@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -13,13 +13,13 @@ from memforest.errors import InputError, NotFoundError
 from memforest.graph.graph import RELATION, TOGETHER, Graph, graph_of, names_of
 from memforest.graph.paths import path
 from memforest.graph.relations import KnownRelation
-from memforest.plain import Listing, Result
-from memforest.read.quoting import Quotes
+from memforest.plain import Listing, Result, Several
+from memforest.read.facts import ToldFacts
 from memforest.read.stored import Source, turn_sources
 from memforest.read.views import ViewContext
 from memforest.reading.canonical import speaker_key
 from memforest.records import EntityKind
-from memforest.store import corrections, evidence
+from memforest.store import corrections
 from memforest.store import facts as facts_rows
 from memforest.text import cut, entity_key, fold, strip_accents
 from memforest.times import from_ms, html_table, to_ms
@@ -71,21 +71,16 @@ class Entity(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EntityPage(Result):
+class EntityPage(Several[Entity]):
     """Entities, those that most statements name first; `total` is how many there are in all, `next_cursor` that of the next page.
 
     Iterating gives them, and a page without any is false.
     """
 
+    _of = "entities"
     entities: tuple[Entity, ...]
     total: int
     next_cursor: str | None = None
-
-    def __iter__(self) -> Iterator[Entity]:
-        return iter(self.entities)
-
-    def __len__(self) -> int:
-        return len(self.entities)
 
     def _line(self) -> str:
         return f"{len(self)} of {self.total} entities"
@@ -144,13 +139,14 @@ class PathStep(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PathView(Result):
+class PathView(Several[PathStep]):
     """The shortest way from one entity to another; of several, the one whose edges weigh most.
 
     Without one it is false, `found` is false and there are no steps. From an entity to itself there is nothing to go: `found`
     is true, without steps. Iterating gives the steps.
     """
 
+    _of = "steps"
     source: str
     target: str
     found: bool
@@ -158,12 +154,6 @@ class PathView(Result):
 
     def __bool__(self) -> bool:
         return self.found
-
-    def __iter__(self) -> Iterator[PathStep]:
-        return iter(self.steps)
-
-    def __len__(self) -> int:
-        return len(self.steps)
 
     def _line(self) -> str:
         if not self.found:
@@ -366,8 +356,7 @@ def entities(
         return -int(graph.supports[place]), graph.keys[place]
 
     behind = wanted if after is None else [place for place in wanted if key(place) > after]
-    page = behind[:limit]
-    following = listing.cursor(key(page[-1])) if len(page) < len(behind) else None
+    page, following = listing.page(behind, limit, key)
     return EntityPage(tuple(_views(context, graph, page)), len(wanted), following)
 
 
@@ -394,13 +383,13 @@ def relations(context: ViewContext, name: str, at_ms: int | None) -> list[Relati
         known = [one for one in known if one.holds_at(at_ms)]
     now_ms = to_ms(context.config.clock())
     known.sort(key=lambda one: (not one.holds_at(now_ms), -one.weight))
-    evidence = _Evidence.of(context, {fact for one in known for fact in one.facts})
+    told = ToldFacts.read(context, {fact for one in known for fact in one.facts})
     names, _ = called(context, graph, {end for one in known for end in (one.source, one.target)})
-    return [_relation(names, one, evidence, at_ms) for one in known]
+    return [_relation(names, one, told, at_ms) for one in known]
 
 
 def _relation(
-    names: Mapping[int, str], one: KnownRelation, evidence: _Evidence, at_ms: int | None
+    names: Mapping[int, str], one: KnownRelation, told: ToldFacts, at_ms: int | None
 ) -> RelationView:
     """Return a relation with its whole time, or, at an instant, the part of it in which that lies."""
     held = (one.start_ms, one.end_ms)
@@ -418,9 +407,18 @@ def _relation(
         weight=one.weight,
         start=start,
         end=end,
-        sources=evidence.sources(one.facts),
-        fact_ids=evidence.ids(one.facts),
+        sources=_sources(told, one.facts),
+        fact_ids=told.ids(one.facts),
     )
+
+
+def _sources(told: ToldFacts, rows: Iterable[int]) -> tuple[Source, ...]:
+    """Return the turns behind some facts; of many the first and the last ones."""
+    pairs = told.pairs(rows)
+    if len(pairs) > MOST_SOURCES:
+        half = MOST_SOURCES // 2
+        pairs = [*pairs[:half], *pairs[-half:]]
+    return turn_sources(pairs)
 
 
 def path_between(context: ViewContext, a: str, b: str, hops: int) -> PathView:
@@ -437,7 +435,7 @@ def path_between(context: ViewContext, a: str, b: str, hops: int) -> PathView:
     rows: list[list[int]] = [ids[list(step.facts)].tolist() for step in steps]
     telling = [fact for step in steps for relation in step.relations for fact in relation.facts]
     shown = {fact for some in rows for fact in some}
-    evidence = _Evidence.of(context, {*telling, *shown}, shown)
+    told = ToldFacts.read(context, {*telling, *shown}, shown)
     names, _ = called(context, graph, {one, other, *(step.target for step in steps)})
     return PathView(
         source=names[one],
@@ -450,10 +448,10 @@ def path_between(context: ViewContext, a: str, b: str, hops: int) -> PathView:
                 kind=_kind(step.kind),
                 labels=step.labels,
                 weight=step.weight,
-                sources=evidence.sources(facts),
-                fact_ids=evidence.ids(facts),
-                texts=evidence.texts(facts),
-                relations=tuple(_relation(names, one, evidence, None) for one in step.relations),
+                sources=_sources(told, facts),
+                fact_ids=told.ids(facts),
+                texts=tuple(dict.fromkeys(told.text(row) for row in facts if row in told.facts))[:MOST_TEXTS],
+                relations=tuple(_relation(names, one, told, None) for one in step.relations),
             )
             for step, facts in zip(steps, rows, strict=True)
         ),
@@ -577,43 +575,3 @@ def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[En
         )
         for place in places
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """The facts behind relations and steps, by row, with where they were said and as they are shown."""
-
-    facts: Mapping[int, str]
-    """Row -> public id."""
-    said: Mapping[int, Sequence[tuple[str, str]]]
-    """Row -> (session id, turn id) of each turn."""
-    words: Mapping[int, str]
-    """Row -> what people read of it; none where that was not asked for."""
-
-    @classmethod
-    def of(cls, context: ViewContext, rows: Collection[int], shown: Collection[int] = ()) -> _Evidence:
-        """Read what some facts rest on, and what people read of those that are to be shown."""
-        facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(context.tx, rows).values())}
-        words = {}
-        if here := facts.keys() & set(shown):
-            quotes = Quotes.read(context.tx, here, context.snapshot)
-            words = {row: quotes.text(row, facts[row].text) for row in here}
-        said = evidence.fact_sources(context.tx, facts, context.snapshot.without)
-        return cls({row: one.fact_id for row, one in facts.items()}, said, words)
-
-    def sources(self, rows: Iterable[int]) -> tuple[Source, ...]:
-        """Return the turns behind some facts; of many the first and the last ones."""
-        pairs = list(dict.fromkeys(pair for row in rows for pair in self.said.get(row, ())))
-        if len(pairs) > MOST_SOURCES:
-            half = MOST_SOURCES // 2
-            pairs = [*pairs[:half], *pairs[-half:]]
-        return turn_sources(pairs)
-
-    def ids(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """Return the public ids of some facts."""
-        return tuple(self.facts[row] for row in rows if row in self.facts)
-
-    def texts(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """Return some of them as people read them."""
-        found = dict.fromkeys(self.words[row] for row in rows if self.words.get(row))
-        return tuple(found)[:MOST_TEXTS]

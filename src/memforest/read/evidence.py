@@ -238,9 +238,8 @@ class Memories:
     forest: Forest | None = None
     """What the nodes are rows of."""
     _passing: NDArray[np.bool_] | None = None
-    _texts: dict[int, str] = field(default_factory=dict)
-    _beneath: dict[int, tuple[int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
-    """By node: how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
+    _told: dict[int, tuple[str, int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
+    """By node: its text, how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
     _names: dict[int, tuple[str, str] | None] = field(default_factory=dict)
     """(Session id, turn id) by row of a turn; None of one that cannot be shown."""
 
@@ -262,18 +261,17 @@ class Memories:
             )
         if self._passing is None:
             self._passing = allowed_nodes(self.snapshot, forest, self.request)
-        if not self._passing[row] or row in self._beneath:
+        if not self._passing[row] or row in self._told:
             return False
         text = ready_rows(self.tx, self.snapshot, self.index, [row]).get(row)
         if not text:
             self.unmade.add(row)
             return False
-        self._texts[row] = text
         turns = self.snapshot.turns
         beneath = turns_beneath(self.snapshot, forest, row)
         pairs = self._shown(turns.ids[beneath[:SOURCE_TURNS]].tolist())
         if pairs:
-            self._beneath[row] = len(beneath), int(turns.said_ms[beneath].max()), pairs
+            self._told[row] = text, len(beneath), int(turns.said_ms[beneath].max()), pairs
         return bool(pairs)
 
     def _shown(self, listed: Sequence[int]) -> list[tuple[str, str]]:
@@ -292,9 +290,9 @@ class Memories:
         for hit in hits:
             assert forest is not None, "`shows` lets nothing pass without one"
             row = hit.node
-            count, last_ms, pairs = self._beneath[row]
+            text, count, last_ms, pairs = self._told[row]
             one = Evidence(
-                text=self._texts[row],
+                text=text,
                 quote="",
                 speaker="",
                 kind="memory",

@@ -7,7 +7,7 @@ the turns of those that it is chosen from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -21,7 +21,7 @@ from memforest.plain import Listing
 from memforest.read.corrections import corrections_about
 from memforest.read.quoting import Quotes
 from memforest.read.stored import FactPage, FactView, HistoryEntry, turn_sources
-from memforest.read.views import ViewContext
+from memforest.read.views import ViewContext, stored_session
 from memforest.reading.states import holds_many
 from memforest.search.as_of import moment_notes
 from memforest.search.filters import Standing, allowed_facts
@@ -39,6 +39,36 @@ from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 
 
+@dataclass(frozen=True, slots=True)
+class ToldFacts:
+    """Facts by row id, as they were told at the moment, with where they were said and what people read of them."""
+
+    facts: Mapping[int, FactRow]
+    said: Mapping[int, Sequence[tuple[str, str]]]
+    """Row -> (session id, turn id) of each turn."""
+    quotes: Quotes
+
+    @classmethod
+    def read(cls, context: ViewContext, rows: Collection[int], shown: Collection[int] = ()) -> ToldFacts:
+        """Read facts, with what people read of those that are to be shown."""
+        tx, then = context.tx, context.then
+        facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(tx, rows).values())}
+        said = evidence.fact_sources(tx, facts, () if then is None else then.without)
+        return cls(facts, said, Quotes.read(tx, facts.keys() & set(shown), then))
+
+    def pairs(self, rows: Iterable[int]) -> list[tuple[str, str]]:
+        """Return the turns behind some facts, each once."""
+        return list(dict.fromkeys(pair for row in rows for pair in self.said.get(row, ())))
+
+    def ids(self, rows: Iterable[int]) -> tuple[str, ...]:
+        """Return the public ids of some facts."""
+        return tuple(self.facts[row].fact_id for row in rows if row in self.facts)
+
+    def text(self, row: int) -> str:
+        """Return what people read of a fact that is to be shown."""
+        return self.quotes.text(row, self.facts[row].text)
+
+
 def one_fact(context: ViewContext, fact_id: str) -> FactView:
     """Return one fact.
 
@@ -53,7 +83,7 @@ def one_fact(context: ViewContext, fact_id: str) -> FactView:
 
 def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     """Return the views of facts."""
-    rows, snapshot = [fact.row for fact in facts], None if context.moment is None else context.snapshot
+    rows, snapshot = [fact.row for fact in facts], context.then
     without = () if snapshot is None else snapshot.without
     occurrences = facts_rows.occurrences(context.tx, rows, without)
     sources = evidence.fact_sources(context.tx, rows, without)
@@ -169,12 +199,7 @@ def facts_page(
     entity = None if wanted.entity is None else entity_row(context, wanted.entity)
     session = None
     if wanted.session_id is not None:
-        stored = sessions.find_session(context.tx, wanted.session_id)
-        if stored is None:
-            raise NotFoundError(
-                f"there is no session {cut(repr(wanted.session_id), 60)}; list the sessions for their ids"
-            )
-        session = stored.row
+        session = stored_session(context.tx, wanted.session_id).row
     timed = wanted.as_of is not None or wanted.during is not None or context.moment is not None
     if wanted.verdict is not None:
         found, total = _decided(context, wanted, span, entity, session)
@@ -182,13 +207,13 @@ def facts_page(
         found, total = _chosen(context, wanted, span, entity, session)
     else:
         found, total = _found(context, span, entity, session)
-    page, more = found[:limit], len(found) > limit
+    page, following = listing.page(found, limit, _key)
     return FactPage(
         tuple(fact_views(context, page)),
         total,
-        offset + limit if more and key is None else None,
+        offset + limit if following is not None and key is None else None,
         tuple(moment_notes(context.tx, context.moment)),
-        listing.cursor(_key(page[-1])) if more else None,
+        following,
     )
 
 
@@ -247,7 +272,7 @@ def _decided(
     context: ViewContext, wanted: WantedFacts, span: _Span, entity: int | None, session: int | None
 ) -> tuple[list[FactRow], int]:
     """Return the few facts of which a person has decided something."""
-    then = None if context.moment is None else context.snapshot.verdicts
+    then = None if context.then is None else context.then.verdicts
     code = VERDICTS.index(wanted.verdict or "")
     if then is not None:
         rows: Collection[int] = [row for row, one in then.items() if one == code]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -90,28 +90,24 @@ class MemoryHost:
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
+
+        def run() -> T:
+            with self.db.write() as tx:
+                return work(tx)
+
         if self._busy_s[0] >= BUSY_S:
             await asyncio.sleep(PAUSE_S)
             self._busy_s[0] = 0.0
         started = time.perf_counter()
         try:
             with writing():  # also where a question waits for it
-                return await to_thread(self._write, work)
+                return await to_thread(run)
         finally:
             self._busy_s[0] += time.perf_counter() - started
-
-    def _write(self, work: Callable[[Tx], T]) -> T:
-        with self.db.write() as tx:
-            return work(tx)
 
     async def ensure_fresh(self, index: Index, choose: ChooseRows | None = None) -> list[str]:
         """Have the missing summaries of an index made before they are read; return why some of them could not be."""
         return await self.summaries.ensure_fresh(index, self.timer, choose, self.vectors, self.cache)
-
-    def _own_vectors(self) -> VectorMaker:
-        if self.vectors is None:
-            raise ModelError("this memory has no embedder here")
-        return self.vectors
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.
@@ -119,7 +115,9 @@ class MemoryHost:
         Raises:
             ModelError: if the embedder fails, or there is none.
         """
-        return await embed_questions(self._own_vectors().embedder, list(texts))
+        if self.vectors is None:
+            raise ModelError("this memory has no embedder here")
+        return await embed_questions(self.vectors.embedder, list(texts))
 
     async def read_questions(self, texts: Sequence[str]) -> list[Search]:
         """Return further questions as the one that is asked was read.
@@ -132,9 +130,6 @@ class MemoryHost:
             raise InputError("further questions are read in a query alone")
         return [await self.ask(text) for text in texts]
 
-    @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
-        """Add the wall time of the block to a step; a block that raises adds nothing."""
-        started = time.perf_counter()
-        yield
-        self.timer.add(step, started)
+    def timed(self, step: str) -> AbstractContextManager[None]:
+        """Add the wall time of a block to a step."""
+        return self.timer.timed(step)

@@ -6,14 +6,14 @@ they are where it fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import islice
 
 from memforest.errors import ModelError, NotFoundError
 from memforest.graph.profile import profile_of, salient
-from memforest.plain import Result
+from memforest.plain import Result, Several
 from memforest.ports import FoundLine, LineKind
 from memforest.read.entities import called, graph_in, place_named, quoted, require
 from memforest.read.stored import Source, turn_sources
@@ -27,7 +27,7 @@ from memforest.store.snapshot import muted_turns
 from memforest.text import cut
 from memforest.times import from_ms
 from memforest.trees.attached import INDEXES
-from memforest.trees.index import FoundProfile, Index, ProfileRequest
+from memforest.trees.index import FoundProfile, ProfileRequest
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,24 +66,19 @@ class ProfileLine(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ProfileSection(Result):
+class ProfileSection(Several[ProfileLine]):
     """The profile of one participant. Iterating gives the lines."""
 
+    _of = "lines"
     participant: str
     lines: tuple[ProfileLine, ...]
-
-    def __iter__(self) -> Iterator[ProfileLine]:
-        return iter(self.lines)
-
-    def __len__(self) -> int:
-        return len(self.lines)
 
     def _line(self) -> str:
         return f"{self.participant}: {len(self)} lines"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Profile(Result):
+class Profile(Several[ProfileSection]):
     """The profile in force: a section a participant, of the last month that had ended. An empty one is false.
 
     With the maker ``"graph"`` it is of no month: its sections tell what the graph has of entities by the time asked for.
@@ -95,6 +90,7 @@ class Profile(Result):
     Iterating gives the sections.
     """
 
+    _of = "sections"
     month: str | None
     start: datetime | None
     end: datetime | None
@@ -104,12 +100,6 @@ class Profile(Result):
     said_since: int = 0
     unsupported: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[ProfileSection]:
-        return iter(self.sections)
-
-    def __len__(self) -> int:
-        return len(self.sections)
 
     def _line(self) -> str:
         who = ", ".join(f"{one.participant} ({len(one)} lines)" for one in self)
@@ -140,10 +130,21 @@ def kept_profile(
     Raises:
         NotFoundError: if the memory does not have the index that was named, it keeps no profiles, or nobody of that name is known.
     """
-    if index is None and _keeping(context) is None:
+    attached, tx = context.attached, context.tx
+    keeper = (
+        attached.get(tx, index)
+        if index is not None
+        else next((one for one in attached.of(tx) if one.profiles), None)
+    )
+    if keeper is None:
         return None
+    if not keeper.profiles:
+        keeping = " and ".join(repr(one) for one, made in INDEXES.items() if made.profiles)
+        raise NotFoundError(
+            f"the index {index!r} keeps no profiles; give index={keeping}, or leave it out for what the graph tells"
+        )
     try:
-        found = _keeper(context, index).profile(context.tx, context.snapshot, wanted)
+        found = keeper.profile(tx, context.snapshot, wanted)
     except NotFoundError:
         # Who never spoke may be known all the same.
         if index is not None or place_named(graph_in(context), wanted.participant or "") is None:
@@ -191,32 +192,6 @@ def profile_and_kind(context: ViewContext, wanted: ProfileRequest) -> tuple[Prof
     graph = graph_in(context)
     kind = graph.kinds[require(graph, wanted.participant or "")]
     return graph_profile(context, wanted), kind, zone_of(context.tx, context.config)
-
-
-def _keeper(context: ViewContext, name: str | None = None) -> Index:
-    """Return the index that keeps profiles, or the one of that name.
-
-    Raises:
-        NotFoundError: if there is none, or it keeps no profiles.
-    """
-    keeping = [one for one, made in INDEXES.items() if made.profiles]
-    found = _keeping(context) if name is None else context.attached.get(context.tx, name)
-    if found is not None and found.name in keeping:
-        return found
-    adds = " or ".join(f"add_index({one!r})" for one in keeping)
-    if name is not None:
-        which = " and ".join(map(repr, keeping))
-        raise NotFoundError(
-            f"the index {name!r} keeps no profiles; give index={which}, or leave it out for what the graph tells"
-        )
-    raise NotFoundError(f"this memory has no index that keeps profiles; {adds} makes one")
-
-
-def _keeping(context: ViewContext) -> Index | None:
-    """Return the first index of the memory that keeps profiles."""
-    has = [index.name for index in context.attached.of(context.tx)]
-    names = (name for name, made in INDEXES.items() if made.profiles and name in has)
-    return next((context.attached.get(context.tx, name) for name in names), None)
 
 
 def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) -> Profile:

@@ -237,13 +237,13 @@ class QueryPath:
             ask=partial(self._read_further, asked, snapshot, label, timer),
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
-        reranks = self.steps.reranker is not None and asked.ranking.rerank != 0
-        found, prepared = await self._searched(asked, index, host, prepared, reranks)
+        reranker = self.steps.reranker if asked.ranking.rerank != 0 else None
+        found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
         unranked: list[str] = []
-        if self.steps.reranker is not None and reranks:
+        if reranker is not None:
             look = partial(
                 second_look,
-                self.steps.reranker,
+                reranker,
                 asked.question,
                 prepared.request.plan,
                 found,
@@ -259,18 +259,32 @@ class QueryPath:
         if asked.max_tokens is not None:
             shown = within_budget(shown, asked.max_tokens)
         evidence = in_order(shown, found.shown, asked.reference)
-        why = (
-            {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
-            if asked.explain
-            else {}
-        )
+        trace = {
+            "generation": snapshot.generation,
+            "embedder": None if self.embedder is None else self.embedder.model_id,
+            "planner": self.steps.planner.name,
+            "trees": found.trees,
+            "reranker": found.reranker,
+            **prepared.trace,
+        }
+        if asked.explain:
+            trace["explain"] = explanation(prepared.request, asked.moment, found, evidence, prepared.trace)
         left = len({one.fact_id for one in found.pinned} - {one.fact_id for one in evidence})
-        no_room = [f"{left} pinned statement(s) are left out; raise top_k or max_tokens"] if left else []
-        known = snapshot.turns.known
-        unknown = (
-            None
-            if self.embedder is None or not len(known)
-            else unknown_note(float(known.mean()), self.embedder.model_id)
+        no_room = f"{left} pinned statement(s) are left out; raise top_k or max_tokens" if left else None
+        unknown, known = None, snapshot.turns.known
+        if self.embedder is not None and len(known):
+            unknown = unknown_note(float(known.mean()), self.embedder.model_id)
+        warnings = (
+            *self.warnings,
+            *asked.warnings,
+            *unread,
+            *prepared.warnings,
+            *found.warnings,
+            no_room,
+            *unranked,
+            unknown,
+            *waiting,
+            *ledger.warnings,
         )
         result = QueryResult(
             question=asked.question,
@@ -280,27 +294,8 @@ class QueryPath:
             timezone=self.config.timezone,
             index=index.name,
             usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
-            trace={
-                "generation": snapshot.generation,
-                "embedder": None if self.embedder is None else self.embedder.model_id,
-                "planner": self.steps.planner.name,
-                "trees": found.trees,
-                "reranker": found.reranker,
-                **prepared.trace,
-                **why,
-            },
-            warnings=(
-                *self.warnings,
-                *asked.warnings,
-                *unread,
-                *prepared.warnings,
-                *found.warnings,
-                *no_room,
-                *unranked,
-                *([] if unknown is None else [unknown]),
-                *waiting,
-                *ledger.warnings,
-            ),
+            trace=trace,
+            warnings=tuple(one for one in warnings if one is not None),
         )
         return result, prepared.request
 
@@ -359,7 +354,7 @@ class QueryPath:
     ) -> tuple[SearchOutcome, Prepared]:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
-            with host.timed("search"):
+            with host.timer.timed("search"):
                 found = await to_thread(self._search, asked, index, prepared.request, reranks)
             refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:

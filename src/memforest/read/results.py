@@ -6,13 +6,13 @@ Also what a call cost (`usage`), and cutting evidence to a token budget and rend
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
-from memforest.plain import Result
+from memforest.plain import Result, Several
 from memforest.read.stored import Source
 from memforest.reading.clauses import in_full
 from memforest.reading.timestamps import show_dates, zone_named
@@ -526,12 +526,13 @@ class Evidence(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueryResult(Result):
+class QueryResult(Several[Evidence]):
     """The answer to `query`: ranked evidence, best first.
 
     Iterating gives the evidence, and a result without any is false.
     """
 
+    _of = "evidence"
     question: str
     evidence: tuple[Evidence, ...]
     plan: QuestionPlan
@@ -575,19 +576,13 @@ class QueryResult(Result):
         zone = zone_named(self.timezone)
         return html_table(_COLUMNS, [one._row(zone) for one in self.evidence])
 
-    def __iter__(self) -> Iterator[Evidence]:
-        return iter(self.evidence)
-
-    def __len__(self) -> int:
-        return len(self.evidence)
-
     def _line(self) -> str:
         best = f", best {cut(repr(self.evidence[0].text), 60)} {self.evidence[0].score:.2f}" if self else ""
         return f"{len(self)} evidence{best}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AskResult(Result):
+class AskResult(Several[Evidence]):
     """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
 
     `score` is how sure the answerer is, in [0, 1]; None where it does not say, as a chat model. Without one it is the score
@@ -596,6 +591,7 @@ class AskResult(Result):
     gives the citations, and an abstention is false.
     """
 
+    _of = "citations"
     question: str
     answer: str | None
     citations: tuple[Evidence, ...]
@@ -609,12 +605,6 @@ class AskResult(Result):
     def abstained(self) -> bool:
         """Whether the memory has no answer."""
         return self.answer is None
-
-    def __iter__(self) -> Iterator[Evidence]:
-        return iter(self.citations)
-
-    def __len__(self) -> int:
-        return len(self.citations)
 
     def __bool__(self) -> bool:
         return self.answer is not None

@@ -5,12 +5,12 @@ Pages are sequences of what is listed, with the cursor of the next page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
-from memforest.plain import Result
+from memforest.plain import Result, Several, T_co
 from memforest.records import ResolvedDate, SpokenText, StepUsage, TimeSource
 from memforest.store.directory import Unreadable
 from memforest.text import cut
@@ -79,23 +79,18 @@ class FactView(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FactPage(Result):
+class FactPage(Several[FactView]):
     """One page of `list`: `total` matching facts, and cursor and offset of the next page, or None.
 
     Iterating gives the facts of the page, and a page without any is false.
     """
 
+    _of = "facts"
     facts: tuple[FactView, ...]
     total: int
     next_offset: int | None
     warnings: tuple[str, ...] = ()
     next_cursor: str | None = None
-
-    def __iter__(self) -> Iterator[FactView]:
-        return iter(self.facts)
-
-    def __len__(self) -> int:
-        return len(self.facts)
 
     def _line(self) -> str:
         return f"{len(self)} of {self.total} facts, next_offset={self.next_offset}"
@@ -286,27 +281,18 @@ def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:
     return tuple(Source(session_id, tuple(ids)) for session_id, ids in found.items())
 
 
-T = TypeVar("T")
-
-
-class _Page(Result, Sequence[T]):
+class _Page(Several[T_co], Sequence[T_co]):
     """A result that is a sequence of what is on it, and equal to a list or tuple of the same."""
 
     __slots__ = ()
     next_cursor: str | None
 
-    def _items(self) -> tuple[T, ...]:
-        raise NotImplementedError
-
     @overload
-    def __getitem__(self, at: int) -> T: ...
+    def __getitem__(self, at: int) -> T_co: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[T]: ...
-    def __getitem__(self, at: int | slice) -> T | Sequence[T]:
+    def __getitem__(self, at: slice) -> Sequence[T_co]: ...
+    def __getitem__(self, at: int | slice) -> T_co | Sequence[T_co]:
         return self._items()[at]
-
-    def __len__(self) -> int:
-        return len(self._items())
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _Page):
@@ -332,12 +318,10 @@ class SessionPage(_Page[SessionView]):
     It is a sequence of them.
     """
 
+    _of = "sessions"
     sessions: tuple[SessionView, ...]
     total: int
     next_cursor: str | None = None
-
-    def _items(self) -> tuple[SessionView, ...]:
-        return self.sessions
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -347,12 +331,10 @@ class TurnPage(_Page[TurnView]):
     It is a sequence of them.
     """
 
+    _of = "turns"
     turns: tuple[TurnView, ...]
     total: int
     next_cursor: str | None = None
-
-    def _items(self) -> tuple[TurnView, ...]:
-        return self.turns
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -362,13 +344,11 @@ class TimelinePage(_Page[TimelineEntry]):
     It is a sequence of them. `attributes` are all of which the entity has states, whatever is on the page.
     """
 
+    _of = "entries"
     entries: tuple[TimelineEntry, ...]
     total: int
     next_cursor: str | None = None
     attributes: tuple[str, ...] = ()
-
-    def _items(self) -> tuple[TimelineEntry, ...]:
-        return self.entries
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -378,12 +358,10 @@ class UserPage(_Page[str]):
     It is a sequence of them. `unreadable` are the files of this page whose user could not be read.
     """
 
+    _of = "users"
     users: tuple[str, ...]
     next_cursor: str | None = None
     unreadable: tuple[Unreadable, ...] = ()
-
-    def _items(self) -> tuple[str, ...]:
-        return self.users
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -448,27 +426,15 @@ class Problem(Result):
     """The index that it is wrong with; None for the memory itself."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class VerifyReport(Result):
-    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at.
+class _Problems(Several[Problem]):
+    """A result that is true when it has no problems."""
 
-    `notes` says what there was not to look at, and why. Iterating gives the problems; the report is true when it is ok.
-    """
-
-    problems: tuple[Problem, ...]
-    checked: Mapping[str, int]
-    notes: tuple[str, ...] = ()
+    __slots__ = ()
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
-        return not self.problems
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self.problems)
-
-    def __len__(self) -> int:
-        return len(self.problems)
+        return not self._items()
 
     def __bool__(self) -> bool:
         return self.ok
@@ -476,6 +442,19 @@ class VerifyReport(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, and `ok`."""
         return {"ok": self.ok, **Result.to_dict(self)}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport(_Problems):
+    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at.
+
+    `notes` says what there was not to look at, and why. Iterating gives the problems; the report is true when it is ok.
+    """
+
+    _of = "problems"
+    problems: tuple[Problem, ...]
+    checked: Mapping[str, int]
+    notes: tuple[str, ...] = ()
 
     def _line(self) -> str:
         first = f", first {cut(repr(self.problems[0].message), 120)}" if self.problems else ""
@@ -483,32 +462,15 @@ class VerifyReport(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RepairReport(Result):
+class RepairReport(_Problems):
     """The result of `repair`: what was done, in words, and the problems that it left alone.
 
     Iterating gives those problems; the report is true when there are none.
     """
 
+    _of = "left"
     did: tuple[str, ...]
     left: tuple[Problem, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong any more."""
-        return not self.left
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self.left)
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values, and `ok`."""
-        return {"ok": self.ok, **Result.to_dict(self)}
 
     def _line(self) -> str:
         return f"{len(self.did)} things done, {len(self.left)} problems left"

@@ -14,11 +14,10 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
-from typing import Any
 
 from memforest.concurrency import Turns, to_thread, writing
 from memforest.config import Config
@@ -76,8 +75,6 @@ class Behind:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = _promise()
-        self._run_ended = _promise()
-        self._run_ended.set_result(None)
         self._error: BaseException | None = None
 
     @property
@@ -100,10 +97,7 @@ class Behind:
 
     async def _run(self) -> None:
         while (budget := self._next()) is not None:
-            try:
-                await self._job(budget)
-            finally:
-                self._run_ended.set_result(None)
+            await self._job(budget)
 
     def _next(self) -> Budget | None:
         """Return what the next run may spend; None ends the task."""
@@ -111,8 +105,6 @@ class Behind:
             budget, self._waiting = self._waiting, None
             if budget is None:
                 self._task = None
-            else:
-                self._run_ended = _promise()
             return budget
 
     def _note_end(self, ended: Future[None], task: asyncio.Task[None]) -> None:
@@ -124,13 +116,6 @@ class Behind:
                 self._error = error
                 _log.error("work behind a write failed: %s", named(error))
         ended.set_result(None)
-
-    async def present(self) -> None:
-        """Wait until the run that is under way has ended, however it ends; not for those that follow."""
-        with self._lock:
-            run = self._run_ended
-        while self.at_work and not run.done():
-            await _until(run)
 
     async def wait(self) -> bool:
         """Wait until nothing is under way; return whether something was.
@@ -263,19 +248,22 @@ class Summaries:
             self._given_up = await to_thread(self._mark) if done.failures else None
             if done.failures or choose is None:
                 self.failures = tuple(dict.fromkeys(done.failures))
-        _note(timer, done)
+        parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
+        for part, ms in parts.items():
+            timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
         return done
 
     async def _embedding(self, maker: VectorMaker | None) -> tuple[Embed | None, str | None]:
         """Return what embeds nodes, and its model, if it is what the memory keeps vectors of."""
-        if maker is None or not await to_thread(self._is_own_embedder, maker):
+
+        def own() -> str | None:
+            with self._db.read() as tx:
+                return meta.get(tx, "embedder")
+
+        # A memory that was only read keeps no vectors yet.
+        if maker is None or await to_thread(own) != maker.embedder.model_id:
             return None, None
         return partial(maker.make, kind="node"), maker.embedder.model_id
-
-    def _is_own_embedder(self, maker: VectorMaker) -> bool:
-        """Return whether the memory keeps vectors of this embedder: one that was only read does not yet."""
-        with self._db.read() as tx:
-            return meta.get(tx, "embedder") == maker.embedder.model_id
 
     def _mark(self) -> object:
         with self._db.read() as tx:
@@ -341,18 +329,14 @@ class Summaries:
             if not self._writing and now - self._quiet_since >= QUIET_S:
                 break
             await asyncio.sleep(QUIET_S)
-        await self._record(self._refresh(budget, None))
-
-    async def _record(self, making: Awaitable[FlushResult]) -> None:
-        """Await a background refresh, and keep its counts and warnings for the next write or flush."""
         try:
-            did = await making
+            did = await self._refresh(budget, None)
         except StoreClosedError:
             return  # what is left is marked in the file
         except MemForestError as exc:
             did = FlushResult(warnings=(f"summaries are left: {exc}",))
         with self._lock:
-            self._did = self._did.plus(did)
+            self._did = self._did.plus(did)  # with the next write, or flush, it is told
             self._unreported += did.warnings
 
     async def _refresh(self, budget: Budget | None, now_ms: int | None) -> FlushResult:
@@ -405,13 +389,6 @@ class Summaries:
         await self._behind.stop()
 
 
-def _note(timer: Timer, done: Refreshed) -> None:
-    """Add the times of a refresh to those of the operation."""
-    parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
-    for part, ms in parts.items():
-        timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
-
-
-def _over_budget(refused: Any) -> list[str]:
+def _over_budget(refused: Mapping[str, int]) -> list[str]:
     count = sum(refused.values())
     return [f"the budget is used up, and {count} summaries are left; flush() makes them"] if count else []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from typing import NamedTuple
 
 from memforest.graph.relations import by_value
 from memforest.plain import Key, Listing
-from memforest.read.facts import entity_row, fact_views, naming
-from memforest.read.quoting import Quotes
+from memforest.read.facts import ToldFacts, entity_row, fact_views, naming
 from memforest.read.stored import Ending, TimelineEntry, TimelinePage, turn_sources
 from memforest.read.views import ViewContext
 from memforest.reading.states import holds_many
@@ -24,8 +25,8 @@ from memforest.search.timeline import (
     timeline,
     timelines_of,
 )
-from memforest.store import evidence, sessions
 from memforest.store import facts as facts_rows
+from memforest.store import sessions
 from memforest.store.snapshot import StateSeen
 from memforest.times import from_ms
 
@@ -132,8 +133,7 @@ def timeline_page(
     entity = entity_row(context, name)
     places = _places(context, entity, attribute, kind)
     behind = places if after is None else _behind(places, after)
-    page = behind if limit is None else behind[:limit]
-    following = listing.cursor(_cursor(places, page[-1])) if len(page) < len(behind) else None
+    page, following = listing.page(behind, limit, partial(_cursor, places))
     attributes = tuple(sorted({state.attribute for state in states_of_entity(context.snapshot, entity)}))
     return TimelinePage(tuple(_entries(context, page)), len(places), following, attributes)
 
@@ -182,44 +182,35 @@ def _behind(places: Sequence[_TimelineKey], after: Key) -> list[_TimelineKey]:
 
 def _entries(context: ViewContext, places: Sequence[_TimelineKey]) -> list[TimelineEntry]:
     """Return the entries of a page; what they stand on is read once, as a value that comes again has the same facts."""
-    tx, snapshot = context.tx, context.snapshot
     states = [place.state for place in places if place.state is not None]
-    wanted = [place.fact for place in places if place.state is None]
-    wanted += [one.ended_by for one in states if one.ended_by is not None]
-    viewed = context.told(facts_rows.facts_with_ids(tx, list(dict.fromkeys(wanted))).values())
+    wanted = {place.fact for place in places} | {one.ended_by for one in states if one.ended_by is not None}
+    viewed = context.told(facts_rows.facts_with_ids(context.tx, wanted).values())
     views = {fact.row: view for fact, view in zip(viewed, fact_views(context, viewed), strict=True)}
-    rows = {fact for one in states for fact in one.segment.facts}
-    facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(tx, rows).values())}
-    quotes = Quotes.read(tx, rows, snapshot)
-    sources = evidence.fact_sources(tx, rows, snapshot.without)
+    told = ToldFacts.read(context, {fact for one in states for fact in one.segment.facts})
     found = []
     for place in places:
-        if (state := place.state) is None:
-            view = views[place.fact]
-            entry = TimelineEntry(
-                "event",
-                view.text,
-                view.start,
-                view.end,
-                sources=view.sources,
-                statement=view.statement,
-                spoken=view.spoken,
-                fact_ids=(view.fact_id,),
-            )
-        else:
-            segment, fact = state.segment, facts[state.segment.facts[0]]
-            end = None if state.ended_by is None else views[state.ended_by]
-            entry = TimelineEntry(
+        view, state = views[place.fact], place.state
+        entry = TimelineEntry(
+            "event",
+            view.text,
+            view.start,
+            view.end,
+            sources=view.sources,
+            statement=view.statement,
+            spoken=view.spoken,
+            fact_ids=(view.fact_id,),
+        )
+        if state is not None:
+            segment, end = state.segment, None if state.ended_by is None else views[state.ended_by]
+            entry = replace(
+                entry,
                 kind="state",
-                text=quotes.text(fact.row, fact.text),
                 start=None if segment.start_ms is None else from_ms(segment.start_ms),
                 end=None if segment.end_ms is None else from_ms(segment.end_ms),
                 attribute=state.attribute,
                 value=segment.value,
-                sources=turn_sources([pair for row in segment.facts for pair in sources[row]]),
-                statement=fact.text,
-                spoken=quotes.of(fact.row) or (),
-                fact_ids=tuple(facts[row].fact_id for row in segment.facts),
+                sources=turn_sources(told.pairs(segment.facts)),
+                fact_ids=told.ids(segment.facts),
                 ended_by=None
                 if end is None
                 else Ending(end.fact_id, end.text, state.next_value, end.sources, end.spoken),

@@ -47,7 +47,7 @@ from memforest.store import indexes as indexes_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
-from memforest.store.sessions import MOST, damaged_turns, session_origins
+from memforest.store.sessions import MOST, SessionRow, damaged_turns, session_origins
 from memforest.text import cut, entity_key
 from memforest.times import from_ms
 from memforest.trees.attached import Attached, outdated
@@ -83,13 +83,14 @@ class Makers:
     embedder: str | None
 
 
-def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Makers) -> Stale:
+def what_is_stale(context: ViewContext) -> Stale:
     """Return what `rebuild(stale=True)` would make anew; that is counted by what has made it."""
+    tx, present = context.tx, context.present
     return Stale(
         chunks=_chunks(tx, present),
         sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.chunk_turns)),
         summaries=sum(artifacts.of_others(tx, present.summaries).values()),
-        indexes=outdated(tx, config, attached),
+        indexes=outdated(tx, context.config, context.attached),
         texts=indexes_rows.lacking_count(tx)
         if present.embedder not in (None, meta.get(tx, "embedder"))
         else 0,
@@ -109,8 +110,9 @@ def _chunks(tx: Tx, present: Makers) -> dict[str, int]:
     return found
 
 
-def stale_notes(tx: Tx, config: Config, attached: Attached, present: Makers) -> list[str]:
+def _stale_notes(context: ViewContext) -> list[str]:
     """Return what is stale in words, as far as counting finds it: of summaries only those of another maker."""
+    tx, present = context.tx, context.present
     found = [
         f"{count} chunks were {why}; rebuild(stale=True) reads them again"
         for why, count in _chunks(tx, present).items()
@@ -121,7 +123,7 @@ def stale_notes(tx: Tx, config: Config, attached: Attached, present: Makers) -> 
     ]
     found += [
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"
-        for name, why in outdated(tx, config, attached).items()
+        for name, why in outdated(tx, context.config, context.attached).items()
     ]
     if (model := indexes_rows.next_embedder(tx)) is not None:
         left = indexes_rows.lacking_count(tx)
@@ -183,7 +185,7 @@ class ViewContext:
     cache: Snapshots
     config: Config
     attached: Attached
-    present: Makers | None = None
+    present: Makers
     """What makes the memory's parts now."""
     moment: Moment | None = None
     """The moment that `cache` has snapshots of; None for the memory as it is."""
@@ -195,11 +197,16 @@ class ViewContext:
         """The memory's searchable state as the transaction sees it, or as it was at the moment."""
         return self.cache.get(self.tx)
 
+    @property
+    def then(self) -> Snapshot | None:
+        """The memory's searchable state at the moment; None for the memory as it is, which is read from its rows."""
+        return None if self.moment is None else self.snapshot
+
     def told(self, facts: Iterable[FactRow]) -> list[FactRow]:
         """Return those facts that there were at the moment, hidden ones too, as they were told then."""
-        if self.moment is None:
+        snapshot = self.then
+        if snapshot is None:
             return list(facts)
-        snapshot = self.snapshot
         return [
             snapshot.restated.get(fact.row, fact)
             for fact in facts
@@ -209,7 +216,7 @@ class ViewContext:
 
     def verdict(self, fact: FactRow) -> int:
         """Return what was decided of a fact at the moment; see `memforest.store.corrections.VERDICTS`."""
-        decided = None if self.moment is None else self.snapshot.verdicts
+        decided = None if self.then is None else self.then.verdicts
         return fact.verdict if decided is None else decided.get(fact.row, 0)
 
 
@@ -225,8 +232,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
     dirty = missing_count(tx, context.snapshot, context.attached.of(tx))
     found = meta.count_rows(tx)
     embedder, known = meta.get(tx, "embedder"), sampled_share(tx, context.cache.known)
-    present = context.present
-    stale = () if present is None else stale_notes(tx, context.config, context.attached, present)
+    stale = _stale_notes(context)
     return Stats(
         user_id=user_id,
         sessions=found["session"],
@@ -323,9 +329,10 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
     }
     told = {row for row in rows if row in set(forest.told.tolist())}
     keys = dict(zip(rows, as_keys(digests_of(tx, snapshot, index)[rows]), strict=True)) if told else {}
-    made = artifacts.found(tx, {keys[row] for row in told})
-    texts = {row: made[keys[row]].text for row in told if keys[row] in made}
-    texts |= leaf_texts(tx, forest, [row for row in rows if row not in texts and forest.kind[row] != INNER])
+    stored = artifacts.found(tx, {keys[row] for row in told})
+    made = {row: stored[keys[row]] for row in told if keys[row] in stored}
+    bare = [row for row in rows if row not in made and forest.kind[row] != INNER]
+    texts = {row: one.text for row, one in made.items()} | leaf_texts(tx, forest, bare)
     quotes, said = Quotes.read(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
     named = evidence.turn_names(tx, {turn for turns in runs.values() for turn in turns})
     pairs = {row: said.get(fact, []) for row, fact in facts.items()}
@@ -343,14 +350,14 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
             leaves=int(forest.counts[row]),
             summary=texts.get(row, ""),
             # A node of a paced index that has no text yet is not out of date.
-            dirty=row in told and keys[row] not in made and not index.paced,
+            dirty=row in told and row not in made and not index.paced,
             children=tuple(view(one, "") for one in below) if shown.rows.issuperset(below) else (),
             quotes=quotes.all(facts[row]) if row in facts else (),
             sources=turn_sources(pairs.get(row, [])),
             span=forest.span(row) if spanned else None,
             window=forest.window_of(row),
             node_id=int(forest.ids[row]),
-            maker=made[keys[row]].maker if row in told and keys[row] in made else "",
+            maker=made[row].maker if row in made else "",
         )
 
     for root in shown.roots:
@@ -451,6 +458,20 @@ def _unfolded(forest: Forest, roots: Sequence[int], wanted: TreeQuery) -> frozen
     return frozenset(found)
 
 
+def stored_session(tx: Tx, session_id: str) -> SessionRow:
+    """Return a session.
+
+    Raises:
+        NotFoundError: if there is none with that id.
+    """
+    found = sessions.find_session(tx, session_id)
+    if found is None:
+        raise NotFoundError(
+            f"there is no session {cut(repr(session_id), 60)}; list the sessions for their ids"
+        )
+    return found
+
+
 def session_page(
     context: ViewContext, listing: Listing, *, limit: int | None = None, cursor: str | None = None
 ) -> SessionPage:
@@ -468,7 +489,7 @@ def session_page(
     tx, key = context.tx, listing.key(cursor, int, str)
     after = None if key is None else (int(key[0]), str(key[1]))
     found = sessions.sessions_after(tx, after, MOST if limit is None else limit + 1)
-    page = found[:limit]
+    page, following = listing.page(found, limit, lambda row: (row.start_ms, row.session_id))
     rows = [row.row for row in page]
     speakers, failed = sessions.participants(tx, rows), sessions.failed_chunks_of(tx, rows)
     origins = session_origins(tx, rows)
@@ -486,8 +507,6 @@ def session_page(
         )
         for row in page
     ]
-    more = len(page) < len(found)
-    following = listing.cursor((page[-1].start_ms, page[-1].session_id)) if more else None
     return SessionPage(tuple(views), sessions.count_sessions(tx), following)
 
 
@@ -513,14 +532,10 @@ def turn_page(
         NotFoundError: if there is no such session.
     """
     tx, key = context.tx, listing.key(cursor, int)
-    session = sessions.find_session(tx, session_id)
-    if session is None:
-        raise NotFoundError(
-            f"there is no session {cut(repr(session_id), 60)}; list the sessions for their ids"
-        )
+    session = stored_session(tx, session_id)
     after = -1 if key is None else int(key[0])
     found = sessions.turns_after(tx, session.row, after, MOST if limit is None else limit + 1)
-    page = found[:limit]
+    page, following = listing.page(found, limit, lambda one: (one[1].ordinal,))
     damaged = damaged_turns(tx, [row for row, _, _ in page])
     views = [
         TurnView(
@@ -536,5 +551,4 @@ def turn_page(
         )
         for row, turn, stored_ms in page
     ]
-    following = listing.cursor((page[-1][1].ordinal,)) if len(page) < len(found) else None
     return TurnPage(tuple(views), session.turns, following)
