@@ -35,7 +35,7 @@ def candidate(*mentioned: str, **values: object) -> ExtractedFact:
 
 def keys(tx: Connection) -> dict[int, str]:
     """Return the keys of entities."""
-    return {one.row: one.key for one in facts.entities(tx)}
+    return {row: one.key for row, one in facts.entities(tx).items()}
 
 
 def told(tx: Connection) -> list[tuple[str, str, str]]:
@@ -129,7 +129,7 @@ def test_ends_of_a_relation_are_mentioned_as_those_of_states_are(tx: Connection)
         ("bob", "other"),
         ("porto", "object"),
     ]
-    assert {one.key: one.kind for one in facts.entities(tx)}["porto"] == "place"
+    assert {one.key: one.kind for one in facts.entities(tx).values()}["porto"] == "place"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_kind_is_the_surest_whatever_came_first(tx: Connection) -> None:
                 put_entity(tx, f"{kind} {order[0]} {order[1]}", "x", one)
         put_entity(tx, "y", "y", kind)
     put_entity(tx, "y", "y", "person")
-    found = {one.key: one.kind for one in facts.entities(tx)}
+    found = {one.key: one.kind for one in facts.entities(tx).values()}
     assert found.pop("y") == "person"
     assert all(key.split()[0] == kind or key.split()[1] == kind for key, kind in found.items())
     assert "thing" not in found.values()

@@ -213,7 +213,7 @@ def _corrections(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that entities are keyed by their names, and aliases by what uses them."""
-    entities = {entity.row: entity for entity in facts_rows.entities(tx)}
+    entities = facts_rows.entities(tx)
     checked["entities"] = len(entities)
     messages = [
         f"entity {entity.label!r}: it is not keyed by its name"

@@ -479,7 +479,7 @@ def session_page(
             turns=row.turns,
             start=from_ms(row.start_ms),
             end=from_ms(row.end_ms),
-            participants=speakers.get(row.row, ()),
+            participants=tuple(speakers.get(row.row, ())),
             failed_chunks=failed.get(row.row, 0),
             metadata=row.metadata,
             origin=origins.get(row.row),
@@ -519,9 +519,10 @@ def turn_page(
             f"there is no session {cut(repr(session_id), 60)}; list the sessions for their ids"
         )
     after = -1 if key is None else int(key[0])
-    found = sessions.turns_after(tx, session.row, after, MOST if limit is None else limit + 1)
+    most = MOST if limit is None else limit + 1
+    found = sessions.turns_of_session(tx, session.row, after + 1, most=most)
     page = found[:limit]
-    damaged = damaged_turns(tx, [row for row, _, _ in page])
+    damaged = damaged_turns(tx, [one.row for one in page])
     views = [
         TurnView(
             turn.id,
@@ -530,11 +531,11 @@ def turn_page(
             turn.text,
             turn.said,
             turn.time_source,
-            from_ms(stored_ms),
+            from_ms(one.stored_ms),
             turn.metadata,
-            row in damaged,
+            one.row in damaged,
         )
-        for row, turn, stored_ms in page
+        for one, turn in ((one, one.turn) for one in page)
     ]
-    following = listing.cursor((page[-1][1].ordinal,)) if len(page) < len(found) else None
+    following = listing.cursor((page[-1].ordinal,)) if len(page) < len(found) else None
     return TurnPage(tuple(views), session.turns, following)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from memforest.store.connections import AMONG, Tx
-from memforest.store.facts import EntityRow, NewState
+from memforest.store.facts import NewState
 
 
 class MentionCopy(NamedTuple):
@@ -59,9 +59,3 @@ def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[tuple[str, int,
         f"SELECT key, entity, occurrence FROM alias_use WHERE occurrence {AMONG} ORDER BY key, occurrence",
         (tx.ids(occurrence_rows),),
     ).fetchall()
-
-
-def entities(tx: Tx, rows: Collection[int]) -> dict[int, EntityRow]:
-    """Return entities by row id."""
-    found = tx.execute(f"SELECT id, key, label, kind FROM entity WHERE id {AMONG}", (tx.ids(rows),))
-    return {row[0]: EntityRow(*row) for row in found}

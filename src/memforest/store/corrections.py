@@ -227,13 +227,8 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
 
 def named_places(tx: Tx) -> dict[int, list[SentencePlace]]:
     """Return correction -> its places, of all corrections, also in turns that are not stored."""
-    found: dict[int, list[SentencePlace]] = {}
-    rows = tx.execute(
-        "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
-    )
-    for correction, *place in rows:
-        found.setdefault(correction, []).append(SentencePlace(*place))
-    return found
+    sql = "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
+    return tx.groups(SentencePlace, sql)
 
 
 def corrections_at(
@@ -301,24 +296,12 @@ def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list
     )
 
 
-def facts_in_chunks(tx: Tx, chunks: Collection[int]) -> list[int]:
-    """Return the facts that chunks support."""
-    return tx.column(
-        f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact", (tx.ids(chunks),)
-    )
-
-
 def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
     """Return (fact, chunk) of the statements that a correction put in the place of others."""
     rows = tx.execute(
         "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk", (correction,)
     )
     return [(row[0], row[1]) for row in rows]
-
-
-def drop_said_instead(tx: Tx, occurrences: Collection[int]) -> None:
-    """Delete occurrences that corrections made, with their mentions and states."""
-    tx.executemany("DELETE FROM occurrence WHERE id = ?", [(row,) for row in sorted(occurrences)])
 
 
 def speakers_of(tx: Tx, chunk: int) -> list[str]:

@@ -74,23 +74,6 @@ def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
     resolve_aliases(tx, {key for key, _, _ in rows})
 
 
-def aliases_of_chunk(tx: Tx, chunk: int) -> set[str]:
-    """Return the aliases that the occurrences of a chunk use."""
-    return set(
-        tx.column(
-            "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.chunk = ?",
-            (chunk,),
-        )
-    )
-
-
-def aliases_of_occurrences(tx: Tx, occurrences: Collection[int]) -> set[str]:
-    """Return the aliases that occurrences use."""
-    return set(
-        tx.column(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (tx.ids(occurrences),))
-    )
-
-
 def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
     """Set the entity of each alias from its uses, after some were added or deleted."""
     for key in sorted(keys):

@@ -44,11 +44,6 @@ def all_turns(tx: Tx) -> list[int]:
     return tx.column("SELECT id FROM turn ORDER BY id")
 
 
-def turn_named(tx: Tx, session: int, turn_id: str) -> int | None:
-    """Return the row of a session's turn, None when it has none of that id."""
-    return tx.row(int, "SELECT id FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id))
-
-
 def drop_turn(tx: Tx, turn: int) -> None:
     """Delete a turn."""
     tx.execute("DELETE FROM turn WHERE id = ?", (turn,))
@@ -121,31 +116,20 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
     return True
 
 
-def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:
-    """Return the facts that chunks support."""
-    return set(tx.column(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),)))
-
-
-def occurrences_naming(tx: Tx, entity: int) -> dict[int, set[int]]:
+def occurrences_naming(tx: Tx, entity: int) -> dict[int, list[int]]:
     """Return fact -> those of its occurrences that name an entity."""
-    found: dict[int, set[int]] = {}
-    for fact, occurrence in tx.execute("SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,)):
-        found.setdefault(fact, set()).add(occurrence)
-    return found
+    return tx.groups(int, "SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,))
 
 
-def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, set[str]]:
+def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, list[str]]:
     """Return occurrence -> the names of the entities that it mentions, of the occurrences of facts."""
     wanted = tx.ids(facts)
-    rows = tx.execute(
-        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION ALL
+    return tx.groups(
+        str,
+        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION
             SELECT n.occurrence, n.name FROM occurrence o JOIN name_use n ON n.occurrence = o.id WHERE o.fact {AMONG}""",
         (wanted, wanted),
     )
-    found: dict[int, set[str]] = {}
-    for occurrence, label in rows:
-        found.setdefault(occurrence, set()).add(label)
-    return found
 
 
 def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]:

@@ -239,30 +239,26 @@ def occurrences(
     return found
 
 
-def facts_of_chunk(tx: Tx, chunk: int) -> list[int]:
-    """Return the row ids of the facts that a chunk supports."""
-    return tx.column("SELECT DISTINCT fact FROM occurrence WHERE chunk = ? ORDER BY fact", (chunk,))
+def occurrences_in(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
+    """Return the occurrences that chunks tell, each with its fact."""
+    return tx.pairs(
+        f"SELECT id, fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact, id", (tx.ids(chunks),)
+    )
 
 
-_ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
+_ENTITY = "SELECT id, key, label, kind FROM entity"
 
 
 def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key or alias, or None."""
-    if (found := entity_with_key(tx, key)) is not None:
-        return found
-    return tx.row(EntityRow, f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,))
-
-
-def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
-    """Return the entity with that key of its own, or None; aliases do not count."""
-    return tx.row(EntityRow, f"{_ENTITY} WHERE e.key = ?", (key,))
+    found = "(SELECT id FROM entity WHERE key = ?), (SELECT entity FROM alias WHERE key = ?)"
+    return tx.row(EntityRow, f"{_ENTITY} WHERE id = coalesce({found})", (key, key))
 
 
 def entities_with_keys(tx: Tx, keys: Collection[str]) -> dict[str, EntityRow]:
     """Return the entities with these keys of their own, by key; aliases do not count."""
-    found = tx.execute(f"{_ENTITY} WHERE e.key {AMONG}", (tx.ids(keys),))
-    return {row[1]: EntityRow(*row) for row in found}
+    found = tx.rows(EntityRow, f"{_ENTITY} WHERE key {AMONG}", (tx.ids(keys),))
+    return {one.key: one for one in found}
 
 
 def entity_with_row(tx: Tx, row: int) -> EntityRow:
@@ -271,10 +267,7 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
     Raises:
         KeyError: if there is none.
     """
-    found = tx.execute(f"{_ENTITY} WHERE e.id = ?", (row,)).fetchone()
-    if found is None:
-        raise KeyError(row)
-    return EntityRow(*found)
+    return entities(tx, (row,))[row]
 
 
 def demote(tx: Tx, entity: int) -> None:
@@ -296,9 +289,10 @@ def drop_entities(tx: Tx, entities: Collection[int]) -> None:
     tx.executemany("DELETE FROM entity WHERE id = ?", [(entity,) for entity in entities])
 
 
-def entities(tx: Tx) -> list[EntityRow]:
-    """Return all entities, by key."""
-    return tx.rows(EntityRow, f"{_ENTITY} ORDER BY e.key")
+def entities(tx: Tx, only: Collection[int] | None = None) -> dict[int, EntityRow]:
+    """Return entities by row id, in the order of these; with `only`, those with these."""
+    where, args = ("", ()) if only is None else (f"WHERE id {AMONG}", (tx.ids(only),))
+    return {one.row: one for one in tx.rows(EntityRow, f"{_ENTITY} {where} ORDER BY id", args)}
 
 
 KINDS: tuple[EntityKind, ...] = (

@@ -26,7 +26,7 @@ from memforest.search.forest import Forest, as_keys
 from memforest.search.snapshot import Snapshot
 from memforest.store import artifacts, facts
 from memforest.store.connections import AMONG, Tx
-from memforest.store.evidence import turn_texts
+from memforest.store.sessions import turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import cut, entity_key, lexical_tokens
 from memforest.times import EARLIEST, one_line, to_ms
@@ -287,7 +287,7 @@ def _written(
         row: snapshot.turns.ids[forest.item[row] : forest.item_end[row]].tolist()
         for row in leaves_beneath(forest, month.row).tolist()
     }
-    said = turn_texts(tx, [turn for turns in below.values() for turn in turns if turn not in muted])
+    said = turns_with_ids(tx, [turn for turns in below.values() for turn in turns if turn not in muted])
     spoken = {
         node: [(said[turn].speaker, said[turn].text) for turn in turns if turn in said]
         for node, turns in below.items()

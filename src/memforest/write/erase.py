@@ -180,7 +180,7 @@ def _drop_occurrences(
     """
     lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
     spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
-    facts = erase.facts_of_chunks(tx, lost)
+    facts = set(facts_rows.occurrences_in(tx, lost).values())
     names = erase.entities_spelled(tx, facts)
     told = entities_rows.of_facts(tx, facts)
     going: dict[int, int] = {}

@@ -60,13 +60,11 @@ def merge_choices(db: Database, other: Database, renamed: Names) -> None:
         decisions = corrections.history(source)
         if not decisions:
             return
-        there = copying.entities(source, {row for one in decisions for row in (one.entity, one.other)})
+        there = facts_rows.entities(source, {row for one in decisions for row in (one.entity, one.other)})
         with db.write() as tx:
-            found = {
-                row: facts_rows.entity_with_key(tx, renamed.entity(entity)[0])
-                for row, entity in there.items()
-            }
-            here = {row: entity.row for row, entity in found.items() if entity is not None}
+            keys = {row: renamed.entity(entity)[0] for row, entity in there.items()}
+            found = facts_rows.entities_with_keys(tx, keys.values())
+            here = {row: found[key].row for row, key in keys.items() if key in found}
             known = {one[1:] for one in corrections.history(tx)}
             for one in decisions:
                 if one.entity in here and one.other in here:
@@ -109,7 +107,7 @@ def copy_sessions(tx: Tx, source: Tx, merging: Merging, part: Sequence[SessionPl
 
 def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     """Delete what of turns that were copied is not to be here, by row; None is all of one."""
-    spots = turns_with_ids(tx, cuts)
+    spots = turns_with_ids(tx, cuts).values()
     # An origin stays, also when nothing of it does: later sessions refer to it.
     wanted = [
         TurnCut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row])
@@ -121,7 +119,7 @@ def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     alive = facts_rows.facts_with_ids(tx, set(merging.facts.values()))
     merging.facts = {there: row for there, row in merging.facts.items() if row in alive}
     merging.new_facts &= merging.facts.keys()
-    merging.new_entities &= copying.entities(tx, merging.new_entities).keys()
+    merging.new_entities &= facts_rows.entities(tx, merging.new_entities).keys()
 
 
 class _Part:
@@ -215,7 +213,8 @@ class _Part:
             new.append(placed._replace(turn_id=turn_id))
         self._copy_turns(coming, new)
         self.cuts |= {self._turns[turn.row]: rest[turn.row] for turn in coming if rest[turn.row] != turn.text}
-        ordinals = {turn.row: turn.ordinal for turn in turns_with_ids(self._tx, set(one.here.values()))}
+        here = turns_with_ids(self._tx, set(one.here.values()))
+        ordinals = {row: turn.ordinal for row, turn in here.items()}
         cut_anew: list[ChunkRow] = []
         for chunk in chunks:
             own = [at[turn.ordinal] for turn in coming if chunk.first <= turn.ordinal <= chunk.last]

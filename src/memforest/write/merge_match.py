@@ -95,7 +95,7 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
     for one in copying.mentions(source, rows):
         mentions.setdefault(one.fact, []).append(one)
     named = {one.entity for found in mentions.values() for one in found}
-    entities = copying.entities(source, named)
+    entities = facts_rows.entities(source, named)
     called = _called(source, mentions, entities, names) if names else {}
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
     words = derived.words_of(source, "fact", rows)
@@ -256,7 +256,7 @@ def occurrences_told(
         whole: those that come as they are; of others come the occurrences of turns that all come.
         new: turns that come.
     """
-    found = facts_rows.occurrences(source, erase.facts_of_chunks(source, chunks))
+    found = facts_rows.occurrences(source, set(facts_rows.occurrences_in(source, chunks).values()))
     told = [
         one
         for ones in found.values()
@@ -393,7 +393,7 @@ class _Standing:
             gone: set[str] = set()
             left: set[str] = set()
             if (one := self._becomes.get(session_id)) is not None:
-                spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
+                spots = turns_with_ids(self._tx, set(one.here.values()))
                 for turn in turns_of_session(self._source, one.there.row):
                     spot = spots.get(one.here.get(turn.row, 0))
                     text = turn.text if one.rest is None else one.rest.get(turn.row)
