@@ -41,6 +41,7 @@ from memforest.store import derived, indexes, meta
 from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
 from memforest.store.directory import file_name, is_own_name, is_there, make_directory, memory_files
+from memforest.store.files import unfinished
 from memforest.store.upkeep import recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
@@ -100,7 +101,7 @@ def open_memory(
         raise
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
-    if db.file.unfinished:
+    if unfinished(path):
         opened = replace(opened, warnings=(*opened.warnings, _UNFINISHED.format(path.name)))
     if note := zone_note(stored.get("timezone"), config.timezone):
         opened = replace(opened, warnings=(*opened.warnings, note))

@@ -93,13 +93,12 @@ def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that turns are numbered without gaps, and that chunks cover them."""
     checked["sessions"] = len(sessions.list_sessions(tx))
-    found = checks.session_problems(tx) + checks.chunk_contradictions(tx)
-    return _of("session", found + checks.origin_contradictions(tx))
+    return _of("session", checks.contradictions(tx, "session"))
 
 
 def _settings(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check settings, counters and the change log, and that texts are texts."""
-    return _of("setting", checks.setting_contradictions(tx)) + _of("text", checks.undecodable_texts(tx))
+    return _of("setting", checks.contradictions(tx, "setting")) + _of("text", checks.undecodable_texts(tx))
 
 
 def _words(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -157,8 +156,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         for message in _of_fact(tx, fact, occurrences[fact.row])
     ]
     messages += [f"{one}: its quote or its speaker is not of its turns" for one in _misquoted(tx)]
-    messages += checks.state_problems(tx)
-    return _of("fact", messages + checks.fact_contradictions(tx))
+    return _of("fact", messages + checks.contradictions(tx, "fact"))
 
 
 def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
@@ -196,7 +194,7 @@ def _corrections(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check corrections, the statements that they made, and that facts have the verdicts that follow from them."""
     found = corrections.all_corrections(tx)
     checked["corrections"] = len(found)
-    messages = checks.correction_contradictions(tx)
+    messages = checks.contradictions(tx, "correction")
     for one in found:
         times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
         if one.made is not None and one.made != fact_identity(one.text or "", times[0], times[1]):
@@ -230,7 +228,7 @@ def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     for key, entity in snapshot.names(tx).items():
         if key != entities[entity].key and not is_short_form(key, entities[entity].key):
             messages.append(f"alias {key!r} is not short for {entities[entity].label!r}")
-    return _of("entity", messages + checks.entity_contradictions(tx))
+    return _of("entity", messages + checks.contradictions(tx, "entity"))
 
 
 def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:

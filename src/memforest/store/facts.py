@@ -41,25 +41,18 @@ def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
     )
 
 
-def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
-    """Return the facts that are worded in one of these ways, by row id."""
-    found: set[int] = set()
+def facts_worded(tx: Tx, wordings: Collection[bytes]) -> dict[int, bytes]:
+    """Return the facts that are worded in one of these ways, by row id, each with the digest of its wording."""
+    found: dict[int, bytes] = {}
     for part, marks in parts(set(wordings)):
-        sql = f"SELECT fact FROM derived_wording WHERE fact != {_RULES} AND wording IN ({marks})"
-        found.update(tx.column(sql, part))
-    return sorted(found)
-
-
-def known_wordings(tx: Tx, wanted: Collection[bytes]) -> set[bytes]:
-    """Return those digests of wordings that a fact has."""
-    one = "SELECT 1 FROM derived_wording WHERE wording = ? AND fact != ?"
-    return {digest for digest in wanted if tx.execute(one, (digest, _RULES)).fetchone() is not None}
+        sql = f"SELECT fact, wording FROM derived_wording WHERE fact != {_RULES} AND wording IN ({marks})"
+        found |= tx.pairs(sql, part)
+    return dict(sorted(found.items()))
 
 
 def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
     """Return the digests of facts' wordings."""
-    rows = tx.execute(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
-    return {row[0]: bytes(row[1]) for row in rows}
+    return tx.pairs(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
 
 
 NO_DATES = "[]"

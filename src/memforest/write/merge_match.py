@@ -201,7 +201,7 @@ def _maybe_near(tx: Tx, reading: OtherFacts, new: Mapping[str, int], threshold: 
         for identity, row in new.items()
         if row in reading.vectors
     }
-    worded = facts_rows.known_wordings(tx, set(digests.values()))
+    worded = set(facts_rows.facts_worded(tx, digests.values()).values())
     return [identity for identity, one in digests.items() if one in worded]
 
 
