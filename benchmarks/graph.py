@@ -22,8 +22,7 @@ from memforest.graph.paths import expand, near, path
 from memforest.search.scores import cosines
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
-from memforest.store.entities import RelationRow
-from memforest.store.facts import EntityRow
+from memforest.store.facts import EntityRow, RelationRow
 
 DIMENSION = 384
 DAY = 86_400_000

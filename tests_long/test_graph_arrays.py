@@ -22,8 +22,7 @@ from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows,
 from memforest.graph.names import NameDecision, NamedEntity, Resolution
 from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
 from memforest.search.snapshot import Snapshot
-from memforest.store.entities import RelationRow
-from memforest.store.facts import EntityRow
+from memforest.store.facts import EntityRow, RelationRow
 
 FEW = settings(max_examples=60, deadline=None)
 # Names of which no two are alike, so that nothing but a choice joins them.

@@ -25,7 +25,7 @@ from tests_long.stored import (
 )
 
 from memforest.records import State
-from memforest.store import checks, derived, indexes, sessions
+from memforest.store import checks, derived, meta, sessions
 from memforest.store.connections import Connection, connect
 
 EARLIEST, LATEST = -62135596800000, 253402300799999
@@ -36,7 +36,7 @@ EARLIEST, LATEST = -62135596800000, 253402300799999
 def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
-        indexes.add(tx, indexes.IndexRow("ix", "{}"))
+        meta.add_index(tx, meta.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
         sessions.set_status(tx, row, "ingested")
         for chunk in sessions.chunks(tx, row):

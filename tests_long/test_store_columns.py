@@ -22,7 +22,7 @@ from tests_long.stored import (
 )
 
 from memforest.records import State
-from memforest.store import entities, facts, sessions
+from memforest.store import facts, sessions
 from memforest.store import snapshot as columns
 from memforest.store.connections import Connection
 from memforest.store.snapshot import StateSeen
@@ -215,9 +215,9 @@ def test_an_alias_means_who_was_called_so_first(tx: Connection, order: tuple[int
     meant = []
     for gone in (melvin, melanie, melissa):
         meant.append(columns.names(tx)["mel"])
-        assert entities.wrong_aliases(tx) == []
+        assert facts.wrong_aliases(tx) == []
         tx.execute("DELETE FROM occurrence WHERE id = ?", (made[gone],))
-        entities.resolve_aliases(tx, {"mel"})
+        facts.resolve_aliases(tx, {"mel"})
     assert meant == [melvin, melanie, melissa]
     assert "mel" not in columns.names(tx)
     assert len(who) == 3
@@ -267,9 +267,9 @@ def test_an_alias_that_is_not_what_its_uses_make_of_it_is_named(
     put_session(tx)
     ana, _ = put_entities(tx, "ana", "bob")
     call(tx, ana, 0, "a", "f1")
-    assert entities.wrong_aliases(tx) == []
+    assert facts.wrong_aliases(tx) == []
     tx.execute(damage)
-    found = entities.wrong_aliases(tx)
+    found = facts.wrong_aliases(tx)
     assert len(found) == len(told)
     assert all(part in text for part, (_, text) in zip(told, found, strict=True))
     assert [key for key, _ in found] == (["zed"] if "zed" in damage else ["mel"] * len(told))

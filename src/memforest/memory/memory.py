@@ -263,7 +263,7 @@ class Memory:
     def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
         """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
         with suppress(StoreError), self.db.write() as tx:
-            meta.add(tx, operation, steps)
+            meta.add_spent(tx, operation, steps)
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""

@@ -37,7 +37,7 @@ from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_note
 from memforest.search import vectors
 from memforest.search.snapshot import load_snapshot
-from memforest.store import derived, indexes, meta
+from memforest.store import derived, meta
 from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
 from memforest.store.directory import file_name, is_own_name, is_there, make_directory, memory_files
@@ -135,7 +135,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     """Return a memory's stored settings; a new memory gets its identity, settings and indexes first."""
     attached = Attached(config)
     with db.read() as tx:
-        stored, bare, foreign = _stored(tx), not indexes.rows(tx), derived.foreign_words(tx)
+        stored, bare, foreign = _stored(tx), not meta.index_rows(tx), derived.foreign_words(tx)
     renamed = label is not None and stored["label"] != label
     if bare or foreign or stored["user_id"] is None or renamed:
         with db.write() as tx:

@@ -17,11 +17,10 @@ from memforest.search.as_of import restated
 from memforest.search.cache import forest_of
 from memforest.search.snapshot import load_snapshot
 from memforest.search.vectors import digest, index_tokens, turn_text
-from memforest.store import artifacts, checks, corrections, derived, indexes, sessions, snapshot
+from memforest.store import artifacts, checks, corrections, derived, meta, sessions, snapshot
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, UNEXPECTED, Tx, mapped_errors
-from memforest.store.entities import wrong_aliases
-from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.facts import FactRow, OccurrenceRow, wrong_aliases
 from memforest.store.sessions import AGAIN, damaged_turns
 from memforest.store.upkeep import bytes_with, rows_with
 from memforest.times import from_ms
@@ -239,7 +238,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     summaries = artifacts.damaged(tx)
     checked["summaries"] = artifacts.count(tx)
     return [
-        *(Problem("vector", message) for message in (*problems, *indexes.problems(tx))),
+        *(Problem("vector", message) for message in (*problems, *meta.next_problems(tx))),
         *(Problem("summary", message) for message in summaries),
     ]
 

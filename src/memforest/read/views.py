@@ -43,7 +43,6 @@ from memforest.search.forest import FACT, INNER, TURNS, Forest, as_keys
 from memforest.search.snapshot import Known, Snapshot, all_known
 from memforest.settings import MAX_TREE_DEPTH
 from memforest.store import artifacts, database, evidence, meta, sessions, snapshot
-from memforest.store import indexes as indexes_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
@@ -59,7 +58,7 @@ from memforest.trees.texts import leaf_texts
 def index_views(tx: Tx, snapshot: Snapshot, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name."""
     views = []
-    for row in indexes_rows.rows(tx):
+    for row in meta.index_rows(tx):
         counts = attached.counts(tx, snapshot, row)
         sizes = {name: counts.pop(name) for name in ("trees", "nodes", "leaves")}
         del counts["kinds"]
@@ -87,13 +86,11 @@ def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Makers) -
     """Return what `rebuild(stale=True)` would make anew; that is counted by what has made it."""
     return Stale(
         chunks=_chunks(tx, present),
-        sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.chunk_turns)),
+        sessions=len(meta.stale_sessions(tx, present.extractor, present.chunk_turns)),
         summaries=sum(artifacts.of_others(tx, present.summaries).values()),
         indexes=outdated(tx, config, attached),
-        texts=indexes_rows.lacking_count(tx)
-        if present.embedder not in (None, meta.get(tx, "embedder"))
-        else 0,
-        next_embedder=indexes_rows.next_embedder(tx),
+        texts=meta.count_lacking_next(tx) if present.embedder not in (None, meta.get(tx, "embedder")) else 0,
+        next_embedder=meta.next_embedder(tx),
     )
 
 
@@ -101,10 +98,10 @@ def _chunks(tx: Tx, present: Makers) -> dict[str, int]:
     """Return reason -> number of chunks."""
     found = {
         f"extracted by {maker}, now it is {present.extractor}": count
-        for infer, maker, count in indexes_rows.chunks_by_maker(tx)
+        for infer, maker, count in meta.chunks_by_maker(tx)
         if infer and maker != present.extractor
     }
-    if cut := indexes_rows.chunks_cut_otherwise(tx, present.chunk_turns):
+    if cut := meta.chunks_cut_otherwise(tx, present.chunk_turns):
         found[f"not of {present.chunk_turns} turns, as chunk_turns says"] = cut
     return found
 
@@ -123,8 +120,8 @@ def stale_notes(tx: Tx, config: Config, attached: Attached, present: Makers) -> 
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"
         for name, why in outdated(tx, config, attached).items()
     ]
-    if (model := indexes_rows.next_embedder(tx)) is not None:
-        left = indexes_rows.lacking_count(tx)
+    if (model := meta.next_embedder(tx)) is not None:
+        left = meta.count_lacking_next(tx)
         found.append(
             f"the embedder {model!r} has been begun with, and {left} texts lack its vectors; rebuild(embedder=True) goes on"
         )
@@ -236,7 +233,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         entities=meta.entities_by_kind(tx),
         trees={
             row.name: kinds
-            for row in indexes_rows.rows(tx)
+            for row in meta.index_rows(tx)
             if (kinds := context.attached.counts(tx, context.snapshot, row)["kinds"])
         },
         nodes=sum(view.nodes + view.leaves for view in views),
@@ -251,7 +248,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         bytes=meta.size_bytes(tx) if meta.get(tx, "user_id") == user_id else 0,
         unfinished=sessions.waiting(tx),
         makers=meta.makers(tx),
-        spent=meta.total(tx),
+        spent=meta.total_spent(tx),
         indexes={
             view.name: {"trees": view.trees, "nodes": view.nodes, "leaves": view.leaves, **view.counts}
             for view in views

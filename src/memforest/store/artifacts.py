@@ -54,7 +54,7 @@ def any_stored(tx: Tx) -> bool:
 
 def count(tx: Tx) -> int:
     """Return how many rows there are."""
-    return int(tx.execute("SELECT count(*) FROM artifact").fetchone()[0])
+    return int(tx.value("SELECT count(*) FROM artifact"))
 
 
 def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
@@ -73,7 +73,7 @@ def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
 
 def last(tx: Tx) -> int:
     """Return the number of what was written last."""
-    return int(tx.execute("SELECT coalesce(max(id), 0) FROM artifact").fetchone()[0])
+    return int(tx.value("SELECT coalesce(max(id), 0) FROM artifact"))
 
 
 def written_since(tx: Tx, number: int) -> list[bytes]:

@@ -40,7 +40,7 @@ def integrity(tx: Tx) -> tuple[list[str], list[str], str | None]:
     FTS5's check is a statement that takes the write lock for a moment, and the transaction is begun anew behind it.
     """
     # That of the connection: an encrypted file is read by another SQLite than Python's own.
-    version = tuple(map(int, str(tx.execute("SELECT sqlite_version()").fetchone()[0]).split(".")))
+    version = tuple(map(int, str(tx.value("SELECT sqlite_version()")).split(".")))
     index, note = ([], None) if version >= CHECKS_INDEXES else _index_problems(tx)
     file: list[str] = []
     for (text,) in tx.execute("PRAGMA integrity_check"):

@@ -256,7 +256,7 @@ def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
 
 def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
     """Return the position of a chunk in its session."""
-    return int(tx.execute("SELECT ordinal FROM chunk WHERE id = ?", (chunk,)).fetchone()[0])
+    return int(tx.value("SELECT ordinal FROM chunk WHERE id = ?", (chunk,)))
 
 
 def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
@@ -347,9 +347,7 @@ def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
     if entity == other:
         raise ValueError("a choice is about two entities")
     first, second = sorted((entity, other))
-    newest = tx.execute(
-        "SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second)
-    ).fetchone()[0]
+    newest = tx.value("SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second))
     return put(tx, verdict, first, second, made_ms if newest is None else max(made_ms, newest))
 
 
@@ -464,11 +462,12 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
 
 def updates_taken_back(tx: Tx, known_ms: int) -> int:
     """Return how many updates that held at a moment were undone since, which deletes what they said."""
-    found = tx.execute(
-        f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
-        (known_ms, known_ms),
+    return int(
+        tx.value(
+            f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
+            (known_ms, known_ms),
+        )
     )
-    return int(found.fetchone()[0])
 
 
 def deleted_since(tx: Tx, known_ms: int) -> tuple[int, int]:

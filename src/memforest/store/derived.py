@@ -214,7 +214,7 @@ def changed_words(
     Returns:
         None when it is no longer known what has changed since.
     """
-    (known,) = tx.execute("SELECT count(*) FROM derived_word_change WHERE seq > ?", (after,)).fetchone()
+    known = tx.value("SELECT count(*) FROM derived_word_change WHERE seq > ?", (after,))
     if known != last_word_change(tx) - after:
         return None
     items = tx.execute(

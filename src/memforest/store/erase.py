@@ -269,7 +269,7 @@ def table_counts(tx: Tx) -> dict[str, int]:
     """Return how many rows each table has that a receipt counts, in a file of any version."""
     there = set(tx.column("SELECT name FROM sqlite_master WHERE type = 'table'"))
     return {
-        table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        table: int(tx.value(f"SELECT count(*) FROM {table}"))
         for table in (*_PLAIN, "artifact", *_VECTORS)
         if table in there
     }

@@ -619,3 +619,12 @@ def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
         f"SELECT session, count(*) FROM chunk WHERE session {AMONG} AND status = 'failed' GROUP BY session",
         (tx.ids(sessions),),
     )
+
+
+def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
+    """Return id -> row of the session with an id and of the sessions that merges named after it; `first` stands first."""
+    return tx.pairs(
+        """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
+           OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
+        (root, first, f"{root}~", f"{root}~g", first),
+    )

@@ -278,7 +278,7 @@ def _contents(tx: Tx) -> tuple[int, int, int, bytes]:
     for row, digest in tx.execute("SELECT id, digest FROM turn ORDER BY id"):
         whole.update(b"%d:%b" % (row, digest))
     sessions, turns, facts = (
-        int(tx.execute(f"SELECT count(*) FROM {one}").fetchone()[0]) for one in ("session", "turn", "fact")
+        int(tx.value(f"SELECT count(*) FROM {one}")) for one in ("session", "turn", "fact")
     )
     return sessions, turns, facts, whole.digest()
 

@@ -46,7 +46,7 @@ from memforest.search.filters import (
 )
 from memforest.search.forest import Forest, as_keys
 from memforest.search.snapshot import Snapshot
-from memforest.store import artifacts, entities, meta
+from memforest.store import artifacts, meta
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns, turns_with_ids
@@ -579,7 +579,7 @@ class HMemIndex(Index):
             "fragments": len(snapshot.turns.ids),
             **levels,
             "entities": len(snapshot.entities),
-            "edges": entities.count_relations(tx),
+            "edges": facts_rows.count_relations(tx),
         }
 
     def notes(self, tx: Tx) -> list[str]:

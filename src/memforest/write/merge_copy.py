@@ -16,7 +16,7 @@ from memforest.read.quoting import derived_id
 from memforest.reading.canonical import EntityBook, speaker_key
 from memforest.records import EntityKind
 from memforest.search.vectors import index_tokens
-from memforest.store import copying, corrections, derived, entities, meta, sessions
+from memforest.store import corrections, derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import SentencePlace, add_places
@@ -355,12 +355,14 @@ class _Part:
                     value=names.speaker(one.value),
                     previous=None if one.previous is None else names.speaker(one.previous),
                 )
-                for one in copying.states(source, own)
+                for one in facts_rows.states(source, own)
             ],
         )
-        short = copying.alias_uses(source, own)
-        entities.use_aliases(tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short])
-        entities.add_relations(
+        short = facts_rows.alias_uses(source, own)
+        facts_rows.use_aliases(
+            tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short]
+        )
+        facts_rows.add_relations(
             tx,
             [
                 (
@@ -370,20 +372,20 @@ class _Part:
                     called(one.fact, one.label),
                     here[one.target],
                 )
-                for one in entities.of_facts(source, reading.facts)
+                for one in facts_rows.relations_of(source, reading.facts)
                 if one.occurrence in own
             ],
         )
         spelled: dict[tuple[int, int], set[str]] = {}
-        for occurrence, entity, name in entities.of_occurrences(source, own):
+        for occurrence, entity, name in facts_rows.names_in(source, own):
             spelled.setdefault((occurrence, entity), set()).add(name)
         said: dict[tuple[int, int], set[str]] = {}  # two there may be one here
         for mention in mentions:
-            plain = {there[mention.entity].label} if mention.roles != entities.SPEAKS else set[str]()
+            plain = {there[mention.entity].label} if mention.roles != facts_rows.SPEAKS else set[str]()
             found = spelled.get((mention.occurrence, mention.entity), plain)
             now = said.setdefault((own[mention.occurrence], here[mention.entity]), set())
             now.update(called(mention.fact, name) for name in found)
-        entities.add_names(
+        facts_rows.add_names(
             tx,
             [
                 (occurrence, entity, name)
@@ -424,7 +426,7 @@ def _restate(
 ) -> None:
     """Derive facts anew that were here, and those of which only a part of the occurrences came."""
     came = Counter(one.fact for one in found)
-    whole = copying.occurrence_counts(source, came)
+    whole = facts_rows.occurrence_counts(source, came)
     by_here: dict[int, list[int]] = {}
     for row in came:
         # Under other ids sessions of one time may stand in another order.

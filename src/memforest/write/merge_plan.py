@@ -25,7 +25,7 @@ from memforest.read.quoting import copy_digests, derived_id, holds, root_id
 from memforest.reading.canonical import Same, speaker_key
 from memforest.reading.timestamps import stored_zone
 from memforest.reading.tokens import split_sentences
-from memforest.store import copying, facts, meta, sessions
+from memforest.store import facts, meta, sessions
 from memforest.store.connections import Tx, sqlite_damage
 from memforest.store.database import Database
 from memforest.store.erase import deleted
@@ -248,7 +248,7 @@ def becomes(tx: Tx, source: Tx, there: SessionRow, known: Plan) -> SessionPlan:
         there: the session.
         known: what is known of both. With its `overwrite` what is here under an id goes where it has other turns too.
     """
-    found = copying.sessions_with_root(tx, root_id(there.session_id), there.session_id)
+    found = sessions.sessions_with_root(tx, root_id(there.session_id), there.session_id)
     if not found and not known.deleted:
         return SessionPlan(there, there.session_id, "new")
     theirs = turns_of_session(source, there.row)

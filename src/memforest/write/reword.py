@@ -25,12 +25,10 @@ from memforest.records import EntityKind, ExtractedFact
 from memforest.search.as_of import restated
 from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, sessions
-from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.entities import resolve_aliases
 from memforest.store.erase import drop_occurrences, move_occurrence
-from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts
+from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts, resolve_aliases
 from memforest.text import entity_key
 from memforest.times import from_ms
 
@@ -263,7 +261,7 @@ class Naming:
         facts_rows.add_mentions(self.tx, [(*at, roles) for at, roles in self._mentions.items()])
         states = facts_rows.add_states(self.tx, self._states) if self._states else []
         if self._relations:
-            entities_rows.add_relations(self.tx, self._relations)
+            facts_rows.add_relations(self.tx, self._relations)
         if self._names:
-            entities_rows.add_names(self.tx, self._names)
+            facts_rows.add_names(self.tx, self._names)
         return states
