@@ -91,16 +91,7 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
            GROUP BY o.id ORDER BY o.id"""
     )
     for *values, speakers, turns in rows:
-        fact_id, speaker, quote, maker, text = values
-        yield Quotation(
-            fact_id,
-            speaker,
-            quote,
-            maker,
-            text,
-            frozenset(json.loads(speakers)),
-            frozenset(json.loads(turns)),
-        )
+        yield Quotation(*(*values, frozenset(json.loads(speakers)), frozenset(json.loads(turns))))
 
 
 def vector_digests(tx: Tx) -> list[tuple[derived.ItemKind, int, bytes]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple
 
 from memforest.records import Precision
@@ -85,8 +85,8 @@ class HeldPlace(NamedTuple):
     quote: bytes
 
 
-_COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said,
-    c.stored_ms"""
+_NAMES = Correction.__slots__[1:]
+_COLUMNS = ", ".join(("c.id", *(f"c.{name}" for name in _NAMES)))
 
 
 def hidden_facts(tx: Tx) -> list[int]:
@@ -106,51 +106,32 @@ def all_corrections(tx: Tx) -> list[Correction]:
 
 def decided_facts(tx: Tx) -> list[FactRow]:
     """Return the facts that have a verdict."""
-    rows = tx.execute("SELECT id FROM fact WHERE verdict != 0 ORDER BY id").fetchall()
-    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+    return list(facts_with_ids(tx, tx.column("SELECT id FROM fact WHERE verdict != 0 ORDER BY id")).values())
 
 
 def decided_since(tx: Tx, at_ms: int) -> bool:
     """Return whether a correction came or was taken back after a moment."""
-    found = tx.execute(
-        f"""SELECT c.id FROM correction c WHERE {HELD_FROM} > ?
-            UNION ALL SELECT id FROM correction WHERE undone_ms > ? LIMIT 1""",
-        (at_ms, at_ms),
-    )
-    return found.fetchone() is not None
+    since = f"SELECT c.id FROM correction c WHERE {HELD_FROM} > ? UNION ALL SELECT id FROM correction WHERE undone_ms > ?"
+    return tx.row(int, f"{since} LIMIT 1", (at_ms, at_ms)) is not None
 
 
 def facts_looked_at(tx: Tx) -> list[FactRow]:
     """Return the facts that any correction may affect, undone ones included: by identity, and by where they were said."""
-    rows = tx.execute(
+    rows = tx.column(
         """SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.fact_id
            UNION SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.made
            UNION SELECT o.fact FROM correction_place p JOIN session s ON s.session_id = p.session_id
                JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
                JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence ORDER BY 1"""
-    ).fetchall()
-    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+    )
+    return list(facts_with_ids(tx, rows).values())
 
 
 def add_correction(tx: Tx, one: Correction) -> int:
     """Insert a correction and return its row id."""
+    marks = ", ".join("?" * len(_NAMES))
     return tx.insert(
-        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said,
-           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
-        (
-            one.key,
-            one.kind,
-            one.fact_id,
-            one.made,
-            one.text,
-            one.start_ms,
-            one.end_ms,
-            one.precision,
-            one.made_ms,
-            one.undone_ms,
-            one.said,
-            one.stored_ms,
-        ),
+        f"INSERT INTO correction ({', '.join(_NAMES)}) VALUES ({marks}) RETURNING id", astuple(one)[1:]
     )
 
 
@@ -170,10 +151,9 @@ def correction_with_row(tx: Tx, row: int) -> Correction:
     Raises:
         KeyError: if there is none.
     """
-    found = tx.execute(f"SELECT {_COLUMNS} FROM correction c WHERE c.id = ?", (row,)).fetchone()
-    if found is None:
-        raise KeyError(row)
-    return Correction(*found)
+    for found in tx.rows(Correction, f"SELECT {_COLUMNS} FROM correction c WHERE c.id = ?", (row,)):
+        return found
+    raise KeyError(row)
 
 
 def corrections_of(
@@ -261,27 +241,23 @@ def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
 
 def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the chunks that turns are in."""
-    return set(
-        tx.column(
-            f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
-           WHERE t.id {AMONG}""",
-            (tx.ids(turns),),
-        )
-    )
+    sql = f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+              WHERE t.id {AMONG}"""
+    return set(tx.column(sql, (tx.ids(turns),)))
 
 
 def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]]]]:
     """Return, by occurrence of a fact, when the last of its turns was stored, and (session id, turn id) of all."""
-    rows = tx.execute(
+    found = tx.groups(
+        lambda *turn: turn,
         """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
         (fact,),
     )
-    found: dict[int, tuple[int, list[tuple[str, str]]]] = {}
-    for row, stored_ms, session_id, turn_id in rows:
-        latest_ms, turns = found.get(row, (stored_ms, []))
-        found[row] = max(latest_ms, stored_ms), [*turns, (session_id, turn_id)]
-    return found
+    return {
+        row: (max(ms for ms, *_ in turns), [(one, of) for _, one, of in turns])
+        for row, turns in found.items()
+    }
 
 
 def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
@@ -298,10 +274,8 @@ def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list
 
 def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
     """Return (fact, chunk) of the statements that a correction put in the place of others."""
-    rows = tx.execute(
-        "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk", (correction,)
-    )
-    return [(row[0], row[1]) for row in rows]
+    sql = "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk"
+    return tx.execute(sql, (correction,)).fetchall()
 
 
 def speakers_of(tx: Tx, chunk: int) -> list[str]:

@@ -290,26 +290,21 @@ def session_ids(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     return tx.pairs(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
 
 
-def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[tuple[str, str]]]]:
+def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[TurnName]]]:
     """Return, by occurrence, its fact and (session id, turn id) of the turns that support it there, in order."""
-    found = tx.execute(
+    found = tx.groups(
+        lambda fact, *turn: (fact, TurnName(*turn)),
         f"""SELECT o.id, o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             JOIN session s ON s.id = t.session WHERE o.id {AMONG} ORDER BY o.id, t.ordinal""",
         (tx.ids(occurrences),),
     )
-    sources = {}
-    for (row, fact), rows in groupby(found, key=itemgetter(0, 1)):
-        sources[row] = fact, [(session, turn) for *_, session, turn in rows]
-    return sources
+    return {row: (said[0][0], [turn for _, turn in said]) for row, said in found.items()}
 
 
 def first_occurrence(tx: Tx, fact: int) -> int:
     """Return the occurrence with which a fact was stored, 0 when it is gone."""
-    found = tx.execute(
-        "SELECT min(id) FROM occurrence WHERE fact = ? AND stored_ms IS NULL", (fact,)
-    ).fetchone()
-    return int(found[0] or 0)
+    return int(tx.value("SELECT min(id) FROM occurrence WHERE fact = ? AND stored_ms IS NULL", (fact,)) or 0)
 
 
 def corrections(tx: Tx, rows: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
@@ -155,27 +155,29 @@ class EntityRow:
     kind: str
 
 
-_FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
-    stored_ms, dates, verdict FROM fact"""
+_COLUMNS = (
+    """fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics, stored_ms, dates"""
+)
+_FACT = f"SELECT id, {_COLUMNS}, verdict FROM fact"
 
 
-def _fact(row: tuple[object, ...]) -> FactRow:
+def _fact(*row: Any) -> FactRow:
     values = list(row)
     values[7] = bool(row[7])
-    values[10] = tuple(json.loads(str(row[10])))
-    values[12] = read_dates(str(row[12]))
-    return FactRow(*values)  # type: ignore[arg-type]  # a STRICT table's columns have these types
+    values[10] = tuple(json.loads(row[10]))
+    values[12] = read_dates(row[12])
+    return FactRow(*values)
 
 
 def iter_facts(tx: Tx) -> Iterator[FactRow]:
     """Yield all facts in the order they were stored."""
-    return (_fact(row) for row in tx.execute(f"{_FACT} ORDER BY id"))
+    return (_fact(*row) for row in tx.execute(f"{_FACT} ORDER BY id"))
 
 
 def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
     """Return facts by row id."""
-    found = tx.execute(f"{_FACT} WHERE id {AMONG}", (tx.ids(rows),))
-    return {fact.row: fact for fact in map(_fact, found)}
+    found = tx.rows(_fact, f"{_FACT} WHERE id {AMONG}", (tx.ids(rows),))
+    return {fact.row: fact for fact in found}
 
 
 def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
@@ -185,8 +187,7 @@ def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
 
 def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
     """Return the fact with that public id, or None."""
-    row = tx.execute(f"{_FACT} WHERE fact_id = ?", (fact_id,)).fetchone()
-    return None if row is None else _fact(row)
+    return tx.row(_fact, f"{_FACT} WHERE fact_id = ?", (fact_id,))
 
 
 def restate(tx: Tx, fact: FactRow) -> None:
@@ -393,31 +394,22 @@ class StoredOccurrence(NamedTuple):
 
 
 def add_facts(tx: Tx, new: Sequence[FactRow]) -> list[int]:
-    """Insert facts (`row` is ignored) and return their row ids, in order."""
+    """Insert facts (`row` and `verdict` are ignored) and return their row ids, in order."""
     first = meta.take_ids(tx, "fact", len(new))
     tx.executemany(
-        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [
-            (
-                row,
-                fact.fact_id,
-                fact.text,
-                fact.speaker,
-                fact.start_ms,
-                fact.end_ms,
-                fact.precision,
-                int(fact.negated),
-                fact.said_ms,
-                fact.tie,
-                json.dumps(fact.topics, ensure_ascii=False),
-                fact.stored_ms,
-                write_dates(fact.dates),
-            )
-            for row, fact in enumerate(new, first)
-        ],
+        f"INSERT INTO fact (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(row, *_stored(fact)) for row, fact in enumerate(new, first)],
     )
     return list(range(first, first + len(new)))
+
+
+def _stored(fact: FactRow) -> Iterator[object]:
+    """Yield the values of a fact as they are stored, from its identity to its dates."""
+    for name in FactRow.__slots__[1:-1]:
+        value = getattr(fact, name)
+        if name == "topics":
+            value = json.dumps(value, ensure_ascii=False)
+        yield write_dates(value) if name == "dates" else value
 
 
 def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Sequence[int]]) -> list[int]:

@@ -167,16 +167,9 @@ def size_bytes(tx: Tx) -> int:
 
 def makers(tx: Tx) -> dict[str, dict[str, int]]:
     """Return the makers of chunks' statements and nodes' summaries: part -> name and version -> count."""
-    found = {}
-    for part, sql in (
-        ("chunks", "SELECT maker, count(*) FROM chunk WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
-        (
-            "summaries",
-            "SELECT maker, count(*) FROM artifact WHERE step = 'summary' GROUP BY maker ORDER BY maker",
-        ),
-    ):
-        found[part] = tx.pairs(sql)
-    return found
+    made = {"chunks": "chunk WHERE maker IS NOT NULL", "summaries": "artifact WHERE step = 'summary'"}
+    counts = "SELECT maker, count(*) FROM {} GROUP BY maker ORDER BY maker"
+    return {part: tx.pairs(counts.format(rows)) for part, rows in made.items()}
 
 
 def free_share(tx: Tx) -> tuple[float, int]:
@@ -217,12 +210,11 @@ def add_spent(tx: Tx, operation: str, steps: Mapping[str, StepUsage]) -> None:
 
 def total_spent(tx: Tx) -> dict[str, dict[str, StepUsage]]:
     """Return operation -> step -> usage."""
-    found: dict[str, dict[str, StepUsage]] = {}
-    for operation, step, *used in tx.execute(
-        f"SELECT operation, step, {_COLUMNS} FROM spent ORDER BY operation, step"
-    ):
-        found.setdefault(operation, {})[step] = StepUsage(*used)
-    return found
+    found = tx.groups(
+        lambda step, *used: (step, StepUsage(*used)),
+        f"SELECT operation, step, {_COLUMNS} FROM spent ORDER BY operation, step",
+    )
+    return {operation: dict(steps) for operation, steps in found.items()}
 
 
 class IndexRow(NamedTuple):
@@ -337,10 +329,8 @@ def count_lacking_next(tx: Tx) -> int:
 
 def lacking_next(tx: Tx, kind: ItemKind, after: int, most: int) -> list[tuple[int, str, str]]:
     """Return (item, speaker, text) of items that lack such a vector, by id from `after` on; only a turn has a speaker."""
-    rows = tx.execute(
-        f"SELECT s.id, s.speaker, s.text {_lacking(kind)} AND s.id > ? ORDER BY s.id LIMIT ?", (after, most)
-    )
-    return [(row[0], row[1], row[2]) for row in rows]
+    sql = f"SELECT s.id, s.speaker, s.text {_lacking(kind)} AND s.id > ? ORDER BY s.id LIMIT ?"
+    return tx.execute(sql, (after, most)).fetchall()
 
 
 def _lacking(kind: ItemKind) -> str:

@@ -98,14 +98,6 @@ def brought(tx: Tx, write: WriteKey) -> tuple[list[int], list[int], list[int]]:
     return [*added], [*merged], [row for (row,) in states]
 
 
-def chunks_of(tx: Tx, write: WriteKey) -> list[int]:
-    """Return the chunks that hold turns of a write, by ordinal."""
-    return tx.column(
-        "SELECT ordinal FROM chunk WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
-        (write.session, write.first, write.first + write.turns),
-    )
-
-
 AGAIN = "restore a backup, or ingest the session again with replace=True"
 """What to do about a damaged turn."""
 
