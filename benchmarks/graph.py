@@ -22,8 +22,7 @@ from memforest.graph.paths import expand, near, path
 from memforest.search.scores import cosines
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
-from memforest.store.entities import RelationRow
-from memforest.store.snapshot import EntityName
+from memforest.store.facts import EntityRow, RelationRow
 
 DIMENSION = 384
 DAY = 86_400_000
@@ -51,11 +50,11 @@ def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
     rows = np.repeat(np.arange(facts), A_FACT)
     pairs = np.unique(np.stack([rows, named.ravel() + 1], axis=1), axis=0)
     said = np.arange(facts, dtype=np.int64) * (DAY // 20)
-    people = {1: EntityName("ana", "Ana", "participant"), 2: EntityName("ben", "Ben", "participant")}
+    people = {1: EntityRow(1, "ana", "Ana", "participant"), 2: EntityRow(2, "ben", "Ben", "participant")}
     others = {}
     for row in range(3, entities + 1):
         label = name(row)
-        others[row] = EntityName(f"{label.lower()} {row}", f"{label} {row}", "thing")
+        others[row] = EntityRow(row, f"{label.lower()} {row}", f"{label} {row}", "thing")
     known = {**people, **others}
     vectors = random.standard_normal((facts, DIMENSION)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

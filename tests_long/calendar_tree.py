@@ -17,7 +17,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import artifacts
 from memforest.store.artifacts import Artifact
 from memforest.store.connections import Tx
-from memforest.store.evidence import turn_texts
+from memforest.store.sessions import turns_with_ids
 from memforest.trees import timem_recall
 from memforest.trees.index import Host
 from memforest.trees.timem import TiMemIndex
@@ -67,7 +67,7 @@ class CalendarTree(TiMemIndex):
         sessions = {span.id: span.session_id for span in snapshot.sessions}
         for row, key in zip(forest.told.tolist(), keys, strict=True):
             turns = turn_rows(forest, row)
-            said = turn_texts(tx, snapshot.turns.ids[turns].tolist())
+            said = turns_with_ids(tx, snapshot.turns.ids[turns].tolist())
             name = forest.window_of(row) or sessions[int(snapshot.turns.session[turns[0]])]
             node = Written(
                 int(forest.level[row]), name, [said[one].text for one in snapshot.turns.ids[turns].tolist()]

@@ -19,7 +19,8 @@ from memforest.search.forest import FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.search.vocabulary import Vocabulary, _vocabulary
-from memforest.store.snapshot import EntityName, StateSeen
+from memforest.store.facts import EntityRow
+from memforest.store.snapshot import StateSeen
 from memforest.trees.kernel import fact_times
 from memforest.trees.memforest import MemForestIndex
 
@@ -95,7 +96,7 @@ def hand_made(
         generation=1,
         dimension=DIMENSION,
         speakers=speakers,
-        entities={i: EntityName(name.lower(), name, "participant") for i, name in enumerate(speakers, 1)},
+        entities={i: EntityRow(i, name.lower(), name, "participant") for i, name in enumerate(speakers, 1)},
         names={name.lower(): i for i, name in enumerate(speakers, 1)},
         turns=_turns(turns, speakers, {t for fact in facts if fact.start is not None for t in fact.turns}),
         facts=_facts(facts, turns, pairs.reshape(-1, 2)),

@@ -13,7 +13,7 @@ from typing import Any
 from memforest.reading.canonical import EntityBook
 from memforest.records import EntityKind, State, Turn
 from memforest.search.timeline import Segment, StateFact, observe, time_order
-from memforest.store import entities, facts, sessions
+from memforest.store import facts, sessions
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
 from memforest.store.facts import (
@@ -139,12 +139,12 @@ def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -
 
 def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
     """Record that an occurrence calls an entity by an alias."""
-    entities.use_aliases(tx, [(key, entity, occurrence)])
+    facts.use_aliases(tx, [(key, entity, occurrence)])
 
 
 def add_relation(tx: Connection, where: OccurrenceRef, source: int, label: str, target: int) -> None:
     """Store a relation that an occurrence states."""
-    entities.add_relations(tx, [(*where, source, label, target)])
+    facts.add_relations(tx, [(*where, source, label, target)])
 
 
 def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:

@@ -23,8 +23,7 @@ from memforest.graph.names import NameDecision, NamedEntity
 from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
 from memforest.graph.resolve import Resolver
 from memforest.search.snapshot import Snapshot
-from memforest.store.entities import RelationRow
-from memforest.store.snapshot import EntityName
+from memforest.store.facts import EntityRow, RelationRow
 
 FEW = settings(max_examples=60, deadline=None)
 # Names of which no two are alike, so that nothing but a choice joins them.
@@ -69,7 +68,9 @@ def planted(
         [Fact((row,), speaker=1) for row in range(len(facts))],
         mentions=sorted((row, ids[name]) for row, (named, _) in enumerate(facts) for name in named),
     )
-    entities = {ids[number]: EntityName(name, name.title(), "thing") for number, name in enumerate(NAMES)}
+    entities = {
+        ids[number]: EntityRow(ids[number], name, name.title(), "thing") for number, name in enumerate(NAMES)
+    }
     snapshot = replace(
         snapshot,
         entities={**snapshot.entities, **dict(sorted(entities.items()))},
@@ -298,7 +299,7 @@ def test_a_name_means_its_entity_and_a_part_of_a_name_those_few_that_have_it() -
     """Names and aliases score 1; a word of a few names is shared, a word of many means none."""
     snapshot = hand_made([Said("Ana", 1)], [Fact((0,))], mentions=[(0, row) for row in range(10, 18)])
     names = ["dora vex", "dora lind", "kai sol", *(f"omar {letter}{letter}x" for letter in "abcde")]
-    entities = {10 + at: EntityName(name, name.title(), "person") for at, name in enumerate(names)}
+    entities = {10 + at: EntityRow(10 + at, name, name.title(), "person") for at, name in enumerate(names)}
     snapshot = replace(
         snapshot, entities=entities, names={one.key: row for row, one in entities.items()} | {"kay": 12}
     )
@@ -343,7 +344,10 @@ def test_names_that_look_alike_are_a_way_and_no_name() -> None:
     snapshot = hand_made(
         [Said("Ana", 1), Said("Ana", 2)], [Fact((0,)), Fact((1,))], mentions=[(0, 10), (1, 11)]
     )
-    entities = {10: EntityName("kat", "Kat", "person"), 11: EntityName("katmandoo", "Katmandoo", "person")}
+    entities = {
+        10: EntityRow(10, "kat", "Kat", "person"),
+        11: EntityRow(11, "katmandoo", "Katmandoo", "person"),
+    }
     snapshot = replace(snapshot, entities=entities, names={one.key: row for row, one in entities.items()})
     graph = make_graph(snapshot, GraphRows())
     ends = graph.place(10), graph.place(11)

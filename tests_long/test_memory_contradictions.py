@@ -25,7 +25,7 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions, 
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
-from memforest.store import corrections, entities
+from memforest.store import corrections, facts
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 
@@ -125,7 +125,7 @@ def tell(tx: Tx) -> None:
     ).fetchall()
     for fact, occurrence, source, target in pairs:
         add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
-        entities.add_names(tx, [(occurrence, source, "A. B.")])
+        facts.add_names(tx, [(occurrence, source, "A. B.")])
         corrections.add(tx, "same", source, target, 7)
         corrections.add(tx, "apart", source, target, 8)
     assert len(pairs) == 2

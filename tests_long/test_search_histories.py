@@ -34,7 +34,7 @@ from memforest.search.cache import (
 from memforest.search.forest import EmbeddedForest, as_keys
 from memforest.search.lexical import bm25, carry_words
 from memforest.search.snapshot import Snapshot, load_snapshot, once_per_snapshot
-from memforest.store import artifacts, derived, entities, facts, meta, sessions
+from memforest.store import artifacts, derived, facts, meta, sessions
 from memforest.store.artifacts import Artifact
 from memforest.store.connections import Connection
 from memforest.times import from_ms
@@ -122,7 +122,7 @@ class World:
         self.tx.execute(f"DELETE FROM {table} WHERE id = ?", (self.pick(table, b),))
         self.tx.execute("DELETE FROM mention WHERE occurrence NOT IN (SELECT id FROM occurrence)")
         derived.clear_words(self.tx, "fact", 0)
-        entities.resolve_aliases(self.tx, keys)
+        facts.resolve_aliases(self.tx, keys)
 
     def entity(self, a: int, b: int) -> None:
         """Let somebody take part, or none any more, or drop whom nothing names."""

@@ -25,7 +25,7 @@ from tests_long.stored import (
 )
 
 from memforest.records import State
-from memforest.store import checks, derived, indexes, sessions
+from memforest.store import checks, derived, meta, sessions
 from memforest.store.connections import Connection, connect
 
 EARLIEST, LATEST = -62135596800000, 253402300799999
@@ -36,7 +36,7 @@ EARLIEST, LATEST = -62135596800000, 253402300799999
 def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
-        indexes.add(tx, indexes.IndexRow("ix", "{}"))
+        meta.add_index(tx, meta.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
         sessions.set_status(tx, row, "ingested")
         for chunk in sessions.chunks(tx, row):
@@ -72,9 +72,7 @@ def sound(built: Connection) -> Iterator[Connection]:
 def told(tx: Connection) -> list[str]:
     """Return all that SQL alone can tell."""
     return [
-        *checks.chunk_contradictions(tx), *checks.fact_contradictions(tx),
-        *checks.entity_contradictions(tx), *checks.setting_contradictions(tx),
-        *checks.undecodable_texts(tx), *checks.session_problems(tx), *checks.state_problems(tx),
+        *(one for part in checks.CHECKS for one in checks.contradictions(tx, part)), *checks.undecodable_texts(tx),
     ]  # fmt: skip
 
 
@@ -186,7 +184,7 @@ def test_a_turn_of_another_session_supports_nothing_here(sound: Connection) -> N
     """Even one that was said at the same time."""
     row, [turn] = put_session(sound, "o", at_ms=500)
     sound.execute("INSERT INTO occurrence_turn VALUES (2, ?)", (turn,))
-    assert checks.fact_contradictions(sound) == ["f1: occurrence 2 is not where and when its turns are"]
+    assert checks.contradictions(sound, "fact") == ["f1: occurrence 2 is not where and when its turns are"]
     assert row == 2
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests_long.stored import (
     add_mention,
     add_state,
-    chunk_of,
     empty_memory,
     put_entities,
     put_entity,
@@ -23,7 +22,7 @@ from tests_long.stored import (
 )
 
 from memforest.records import State
-from memforest.store import entities, sessions
+from memforest.store import facts, sessions
 from memforest.store import snapshot as columns
 from memforest.store.connections import Connection
 from memforest.store.snapshot import StateSeen
@@ -193,8 +192,8 @@ def test_every_name_means_one_entity(tx: Connection) -> None:
     assert columns.keys_of(tx, [cleo]) == {"cleo", "c", "zoë"}
     assert columns.keys_of(tx, [bob, ana]) == {"ana", "bob"}
     assert columns.keys_of(tx, []) == set()
-    assert columns.entity_names(tx, [bob, 99]) == {bob: ("bob", "Bob", "unknown")}
-    assert list(columns.entity_names(tx)) == [ana, bob, cleo]
+    assert facts.entities(tx, [bob, 99]) == {bob: facts.EntityRow(bob, "bob", "Bob", "unknown")}
+    assert list(facts.entities(tx)) == [ana, bob, cleo]
 
 
 def call(tx: Connection, entity: int, at_ms: int, tie: str, fact_id: str, *, alias: str = "mel") -> int:
@@ -216,9 +215,9 @@ def test_an_alias_means_who_was_called_so_first(tx: Connection, order: tuple[int
     meant = []
     for gone in (melvin, melanie, melissa):
         meant.append(columns.names(tx)["mel"])
-        assert entities.wrong_aliases(tx) == []
+        assert facts.wrong_aliases(tx) == []
         tx.execute("DELETE FROM occurrence WHERE id = ?", (made[gone],))
-        entities.resolve_aliases(tx, {"mel"})
+        facts.resolve_aliases(tx, {"mel"})
     assert meant == [melvin, melanie, melissa]
     assert "mel" not in columns.names(tx)
     assert len(who) == 3
@@ -245,8 +244,6 @@ def test_the_aliases_that_a_chunk_uses(tx: Connection) -> None:
     call(tx, ana, 0, "b", "f2", alias="an")
     call(tx, ana, 0, "c", "f3", alias="an")
     say(tx, put_fact(tx, "f4"), turns[1])
-    assert entities.aliases_of_chunk(tx, chunk_of(tx, turns[0])) == {"mel", "an"}
-    assert entities.aliases_of_chunk(tx, chunk_of(tx, turns[1])) == set()
 
 
 @pytest.mark.parametrize(
@@ -270,9 +267,9 @@ def test_an_alias_that_is_not_what_its_uses_make_of_it_is_named(
     put_session(tx)
     ana, _ = put_entities(tx, "ana", "bob")
     call(tx, ana, 0, "a", "f1")
-    assert entities.wrong_aliases(tx) == []
+    assert facts.wrong_aliases(tx) == []
     tx.execute(damage)
-    found = entities.wrong_aliases(tx)
+    found = facts.wrong_aliases(tx)
     assert len(found) == len(told)
     assert all(part in text for part, (_, text) in zip(told, found, strict=True))
     assert [key for key, _ in found] == (["zed"] if "zed" in damage else ["mel"] * len(told))

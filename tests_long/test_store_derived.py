@@ -216,10 +216,10 @@ def test_facts_are_found_by_how_they_are_worded(tx: Connection) -> None:
     word_digests.drop_wordings(tx, b"rules")
     for fact, wording in ((9, b"a"), (2, b"b"), (5, b"a"), (3, b"c")):
         word_digests.put_wordings(tx, [(fact, wording)])
-    assert word_digests.facts_worded(tx, [b"a", b"b", b"a", b"rules"]) == [2, 5, 9]
+    assert list(word_digests.facts_worded(tx, [b"a", b"b", b"a", b"rules"])) == [2, 5, 9]
     word_digests.put_wordings(tx, [(9, b"c")])
-    assert word_digests.facts_worded(tx, [b"a"]) == [5]
-    assert word_digests.facts_worded(tx, []) == []
+    assert word_digests.facts_worded(tx, [b"a"]) == {5: b"a"}
+    assert word_digests.facts_worded(tx, []) == {}
     assert word_digests.wording_rules(tx) == b"rules"
     word_digests.drop_wordings(tx, b"new")
-    assert (word_digests.wording_rules(tx), word_digests.facts_worded(tx, [b"a", b"b", b"c"])) == (b"new", [])
+    assert (word_digests.wording_rules(tx), word_digests.facts_worded(tx, [b"a", b"b", b"c"])) == (b"new", {})

@@ -141,22 +141,22 @@ def test_a_restated_fact_leaves_its_occurrences_as_they_read(tx: Connection) -> 
     assert (now.start_ms, now.negated, now.stored_ms) == (None, False, 0)  # these no restatement touches
 
 
-def test_the_facts_of_a_chunk_are_told_once_each(tx: Connection) -> None:
+def test_what_a_chunk_tells_comes_with_its_facts(tx: Connection) -> None:
     """In order, however often the chunk says them; those of other chunks are not among them."""
     _, turns = put_session(tx, texts=["a", "b", "c"], chunk=2)
     rows = [put_fact(tx, name) for name in "xyz"]
     for row, turn in ((rows[1], 0), (rows[0], 0), (rows[1], 1), (rows[2], 2)):
         say(tx, row, turns[turn])
-    assert facts.facts_of_chunk(tx, chunk_of(tx, turns[0])) == rows[:2]
-    assert facts.facts_of_chunk(tx, chunk_of(tx, turns[2])) == rows[2:]
-    assert facts.facts_of_chunk(tx, 999) == []
+    first, last = (chunk_of(tx, turns[at]) for at in (0, 2))
+    assert list(facts.occurrences_in(tx, [first]).values()) == [rows[0], rows[1], rows[1]]
+    assert list(facts.occurrences_in(tx, [last, 999]).values()) == rows[2:]
 
 
 @pytest.mark.parametrize("order", [*permutations(("unknown", "person", "place", "thing"))])
 def test_the_surest_kind_counts_whichever_came_first(tx: Connection, order: Sequence[str]) -> None:
     """A row stays the same one, with the name it had first."""
     rows = {put_entity(tx, "oslo", f"Oslo {kind}", kind) for kind in order}  # type: ignore[arg-type]
-    [found] = facts.entities(tx)
+    [found] = facts.entities(tx).values()
     assert rows == {found.row}
     assert (found.kind, found.label) == ("place", f"Oslo {order[0]}")
 
@@ -168,7 +168,7 @@ def test_of_any_kinds_the_first_in_the_list_of_kinds_is_kept(kinds: list[str]) -
     tx = empty_memory()
     for kind in kinds:
         put_entity(tx, "x", "X", kind)  # type: ignore[arg-type]
-    assert facts.entities(tx)[0].kind == min(kinds, key=KINDS.index)
+    assert next(iter(facts.entities(tx).values())).kind == min(kinds, key=KINDS.index)
     tx.close()
 
 
@@ -180,11 +180,11 @@ def test_an_entity_is_found_by_its_key_before_an_alias(tx: Connection) -> None:
     assert {key: one and one.row for key, one in by_key.items()} == {
         "mel": mel, "m": melanie, "melanie": melanie, "me": None, "": None,
     }  # fmt: skip
-    assert facts.entity_with_key(tx, "m") is None
+    assert facts.entities_with_keys(tx, ["m"]).get("m") is None
     assert facts.entity_with_row(tx, mel).label == "Mel"
     with pytest.raises(KeyError, match="77"):
         facts.entity_with_row(tx, 77)
-    assert [one.key for one in facts.entities(tx)] == ["mel", "melanie"]
+    assert {one.key for one in facts.entities(tx).values()} == {"mel", "melanie"}
 
 
 def test_who_is_named_by_nothing_and_takes_no_part_is_told(tx: Connection) -> None:
@@ -197,7 +197,7 @@ def test_who_is_named_by_nothing_and_takes_no_part_is_told(tx: Connection) -> No
     facts.demote(tx, speaker)
     assert facts.unnamed(tx, [speaker, gone, named]) == [gone, speaker]
     facts.drop_entities(tx, [gone, speaker])
-    assert [one.row for one in facts.entities(tx)] == [named, other]
+    assert list(facts.entities(tx)) == [named, other]
 
 
 @settings(max_examples=30)

@@ -8,7 +8,7 @@ from tests_long.stored import add_relation, put_entities, put_entity, put_fact, 
 
 from memforest.reading.canonical import EntityBook, spelling
 from memforest.records import ExtractedFact, Mention, Relation, State
-from memforest.store import corrections, entities, facts
+from memforest.store import corrections, facts
 from memforest.store.connections import Connection
 from memforest.store.facts import OccurrenceRef
 from memforest.write.reword import Naming
@@ -35,13 +35,13 @@ def candidate(*mentioned: str, **values: object) -> ExtractedFact:
 
 def keys(tx: Connection) -> dict[int, str]:
     """Return the keys of entities."""
-    return {one.row: one.key for one in facts.entities(tx)}
+    return {row: one.key for row, one in facts.entities(tx).items()}
 
 
 def told(tx: Connection) -> list[tuple[str, str, str]]:
     """Return the relations by keys."""
     of = keys(tx)
-    return [(of[one.source], one.label, of[one.target]) for one in entities.read_relations(tx)]
+    return [(of[one.source], one.label, of[one.target]) for one in facts.read_relations(tx)]
 
 
 def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
@@ -53,13 +53,13 @@ def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
     add_relation(tx, dated, ana, "married", bob)
     add_relation(tx, plain, bob, "met", ana)
     add_relation(tx, plain, bob, "met", ana)
-    found = entities.read_relations(tx)
+    found = facts.read_relations(tx)
     assert [one[1:] for one in found] == [
         (*dated, ana, "married", bob, 77, 6000),
         (*plain, bob, "met", ana, 5000, 5000),
     ]
     assert [one.id for one in found] == sorted(one.id for one in found)
-    assert entities.of_facts(tx, [plain[0], 99]) == found[1:]
+    assert facts.relations_of(tx, [plain[0], 99]) == found[1:]
 
 
 def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
@@ -72,7 +72,7 @@ def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
             "Ana", "Ana's", relations=(Relation("Ana", "likes", "Ana"), Relation("Ana's", "is", "ana"))
         ),
     )
-    assert entities.read_relations(tx) == []
+    assert facts.read_relations(tx) == []
     assert value(tx, "SELECT count(*) FROM mention") == 1
 
 
@@ -83,14 +83,14 @@ def test_a_relation_goes_with_what_tells_it(tx: Connection, gone: str) -> None:
     _, [other] = put_session(tx, "other")
     statement = candidate("Bob", "zoë", relations=(Relation("Bob", "met", "Zoë"),))
     first, second = said(tx, turn, statement), said(tx, other, statement)
-    assert [one.occurrence for one in entities.read_relations(tx)] == [first[1], second[1]]
+    assert [one.occurrence for one in facts.read_relations(tx)] == [first[1], second[1]]
     row = {"occurrence": first[1], "fact": first[0], "session": session}[gone]
     if gone == "session":
         tx.execute("DELETE FROM chunk WHERE session = ?", (row,))
     else:
         tx.execute(f"DELETE FROM {gone} WHERE id = ?", (row,))
-    assert [one.occurrence for one in entities.read_relations(tx)] == [second[1]]
-    assert {row for row, *_ in entities.of_occurrences(tx, [first[1], second[1]])} <= {second[1]}
+    assert [one.occurrence for one in facts.read_relations(tx)] == [second[1]]
+    assert {row for row, *_ in facts.names_in(tx, [first[1], second[1]])} <= {second[1]}
 
 
 def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
     of = {key: row for row, key in keys(tx).items()}
     corrections.add(tx, "same", of["cleo"], of["bob"], 1)
     facts.drop_entities(tx, [of["bob"]])
-    assert (entities.read_relations(tx), entities.uses(tx), corrections.history(tx)) == ([], [], [])
+    assert (facts.read_relations(tx), facts.name_uses(tx), corrections.history(tx)) == ([], [], [])
 
 
 def test_ends_of_a_relation_are_mentioned_as_those_of_states_are(tx: Connection) -> None:
@@ -129,7 +129,7 @@ def test_ends_of_a_relation_are_mentioned_as_those_of_states_are(tx: Connection)
         ("bob", "other"),
         ("porto", "object"),
     ]
-    assert {one.key: one.kind for one in facts.entities(tx)}["porto"] == "place"
+    assert {one.key: one.kind for one in facts.entities(tx).values()}["porto"] == "place"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_relation_without_a_name_or_a_label_leaves_nothing(tx: Connection, wro
     """Not even the mention of its other end."""
     _, [turn] = put_session(tx)
     where = said(tx, turn, candidate(relations=(wrong,)))
-    assert entities.read_relations(tx) == []
+    assert facts.read_relations(tx) == []
     assert len(facts.mentions_of(tx, where[0])) == 1
 
 
@@ -151,7 +151,7 @@ def test_a_short_form_stands_for_who_speaks_in_relations(tx: Connection) -> None
     assert melanie is not None
     where = said(tx, turn, candidate(relations=(Relation("Ana", "met", "Mel"),)), book=book)
     assert told(tx) == [("ana", "met", "melanie")]
-    assert [(entity, name) for _, _, entity, name in entities.uses(tx)] == [(melanie, "Mel")]
+    assert [(entity, name) for _, _, entity, name in facts.name_uses(tx)] == [(melanie, "Mel")]
     assert value(tx, "SELECT occurrence FROM alias_use WHERE key = 'mel'") == where[1]
 
 
@@ -163,7 +163,7 @@ def test_a_kind_is_the_surest_whatever_came_first(tx: Connection) -> None:
                 put_entity(tx, f"{kind} {order[0]} {order[1]}", "x", one)
         put_entity(tx, "y", "y", kind)
     put_entity(tx, "y", "y", "person")
-    found = {one.key: one.kind for one in facts.entities(tx)}
+    found = {one.key: one.kind for one in facts.entities(tx).values()}
     assert found.pop("y") == "person"
     assert all(key.split()[0] == kind or key.split()[1] == kind for key, kind in found.items())
     assert "thing" not in found.values()
@@ -218,10 +218,10 @@ def test_the_newest_choice_of_a_pair_counts_whichever_way_round(tx: Connection) 
 def test_the_stamp_moves_with_every_change_and_with_nothing_else(tx: Connection) -> None:
     """Also where rows go with others, and when as many come as went."""
     _, [turn] = put_session(tx)
-    seen = [entities.stamp(tx)]
+    seen = [facts.graph_stamp(tx)]
 
     def moved() -> bool:
-        seen.append(entities.stamp(tx))
+        seen.append(facts.graph_stamp(tx))
         return seen[-1] not in seen[:-1]
 
     where = said(tx, turn, candidate("Bob", "Cleo"))
@@ -242,5 +242,5 @@ def test_the_stamp_moves_with_every_change_and_with_nothing_else(tx: Connection)
     assert moved()
     tx.execute("DELETE FROM occurrence WHERE id = ?", (where[1],))
     assert moved()
-    entities.has_changed(tx)
+    facts.raise_graph_stamp(tx)
     assert moved()

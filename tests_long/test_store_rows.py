@@ -23,10 +23,10 @@ from tests_long.stored import (
 )
 
 from memforest.records import StepUsage
-from memforest.store import artifacts, derived, indexes, meta, sessions
+from memforest.store import artifacts, derived, meta, sessions
 from memforest.store.artifacts import Artifact
 from memforest.store.connections import Connection, connect
-from memforest.store.indexes import IndexRow
+from memforest.store.meta import IndexRow
 
 ONE, TWO = IndexRow("ix", '{"ü": 1}'), IndexRow("other", "{}")
 
@@ -35,24 +35,24 @@ ONE, TWO = IndexRow("ix", '{"ü": 1}'), IndexRow("other", "{}")
 def both(tx: Connection) -> Connection:
     """A memory with two indexes."""
     for row in (TWO, ONE):
-        indexes.add(tx, row)
+        meta.add_index(tx, row)
     return tx
 
 
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
-        (lambda tx: indexes.change(tx, "ix", "[]"), ONE._replace(settings="[]")),
-        (lambda tx: indexes.remove(tx, "ix"), None),
+        (lambda tx: meta.change_index(tx, "ix", "[]"), ONE._replace(settings="[]")),
+        (lambda tx: meta.remove_index(tx, "ix"), None),
     ],
 )  # fmt: skip
 def test_each_verb_writes_its_own_values_of_one_index(both: Connection, verb, expected) -> None:  # type: ignore[no-untyped-def]
     """All other values stay, and so does the other index."""
-    assert indexes.rows(both) == [ONE, TWO]
+    assert meta.index_rows(both) == [ONE, TWO]
     verb(both)
-    assert indexes.find(both, "ix") == expected
-    assert indexes.rows(both) == ([] if expected is None else [expected]) + [TWO]
-    assert indexes.find(both, "IX") is None
+    assert meta.find_index(both, "ix") == expected
+    assert meta.index_rows(both) == ([] if expected is None else [expected]) + [TWO]
+    assert meta.find_index(both, "IX") is None
 
 
 def test_a_setting_is_what_was_put_last(tx: Connection) -> None:
@@ -107,11 +107,11 @@ def test_what_was_spent_is_summed_by_operation_and_step(
     with closing(empty_memory()) as tx:
         expected: dict[str, dict[str, StepUsage]] = {}
         for operation, steps in spendings:
-            meta.add(tx, operation, steps)
+            meta.add_spent(tx, operation, steps)
             for step, used in steps.items():
                 own = expected.setdefault(operation, {})
                 own[step] = own.get(step, StepUsage()).plus(used)
-        assert meta.total(tx) == expected
+        assert meta.total_spent(tx) == expected
 
 
 def test_every_count_is_of_its_own_rows(tx: Connection) -> None:

@@ -236,7 +236,12 @@ def test_the_texts_behind_hits_come_by_row(tx: Connection) -> None:
     """Turns with their session, facts with their times; what is not there is left out."""
     _, turns = put_session(tx, "s", ["a", ODD], at_ms=500)
     tx.execute("UPDATE turn SET metadata = ? WHERE id = ?", (json.dumps({"k": ODD}), turns[1]))
-    assert evidence.turn_texts(tx, [turns[1], 99]) == {turns[1]: ("s", "t1", "Ana", ODD, 1500, {"k": ODD})}
+    found = sessions.turns_with_ids(tx, [turns[1], 99])
+    assert {row: (one.session_id, one.turn_id, one.said_ms) for row, one in found.items()} == {
+        turns[1]: ("s", "t1", 1500)
+    }
+    said = found[turns[1]].turn
+    assert (said.speaker, said.text, said.metadata) == ("Ana", ODD, {"k": ODD})
     fact, bare = put_fact(tx, "f", ODD, start_ms=-3, end_ms=4, said_ms=9), put_fact(tx, "g")
     stored = facts.facts_with_ids(tx, [bare, fact, 99])
     assert {row: (one.text, one.start_ms, one.end_ms, one.said_ms) for row, one in stored.items()} == {

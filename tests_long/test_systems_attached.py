@@ -20,7 +20,7 @@ from tests_long.worlds import fast_config
 from memforest import ConfigError, NotFoundError
 from memforest.errors import CorruptStoreError
 from memforest.settings import Settings
-from memforest.store import indexes
+from memforest.store import meta
 from memforest.store.connections import Connection, Tx
 from memforest.trees import attached
 from memforest.trees.attached import Attached, adopt_settings, outdated
@@ -117,7 +117,7 @@ def test_what_an_index_keeps_of_its_settings_is_in_the_file(tx: Tx) -> None:
     """Those in `KEPT` and those given; what is not kept is that of whoever opens it, and a rebuild takes what is configured."""
     own = Attached(fast_config())
     own.add(tx, "told")
-    assert json.loads(indexes.rows(tx)[1].settings) == {"depth": 2}
+    assert json.loads(meta.index_rows(tx)[1].settings) == {"depth": 2}
     own.drop(tx, "told")
     own.add(tx, "told", {"reads": 9})
     config = fast_config(index_settings={"told": {"depth": 4, "reads": 1}})
@@ -133,7 +133,7 @@ def test_settings_that_cannot_be_read_are_named(tx: Tx, damage: str) -> None:
     """With the way out: to drop the index, and to add it again."""
     own = Attached(fast_config())
     own.add(tx, "told")
-    indexes.change(tx, "told", damage)
+    meta.change_index(tx, "told", damage)
     with pytest.raises(CorruptStoreError, match=r"'told'.*drop_index\('told'\)"):
         own.get(tx, "told")
     own.drop(tx, "told")

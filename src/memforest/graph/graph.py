@@ -35,7 +35,8 @@ from memforest.graph.resolve import Resolver
 from memforest.reading.canonical import speaker_key
 from memforest.records import EntityKind
 from memforest.search.snapshot import OPEN, Ints, Lists, Snapshot, count_bytes, once_per_snapshot, ranges
-from memforest.store import corrections, entities, meta
+from memforest.store import corrections, meta
+from memforest.store import facts as facts_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW
@@ -241,7 +242,7 @@ SHARE = 0.25
 class GraphRows:
     """What a graph is made of beside its snapshot; all of what the snapshot holds."""
 
-    relations: Sequence[entities.RelationRow] = ()
+    relations: Sequence[facts_rows.RelationRow] = ()
     choices: Sequence[NameDecision] = ()
     spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Entity -> names by which it is called beside its label, in order."""
@@ -258,17 +259,17 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
         return fact in snapshot.fact_row and occurrence not in snapshot.without
 
     spelled: dict[int, dict[str, None]] = {}
-    for fact, occurrence, entity, name in entities.uses(tx):
+    for fact, occurrence, entity, name in facts_rows.name_uses(tx):
         if held(fact, occurrence):
             spelled.setdefault(entity, {})[name] = None
     return GraphRows(
-        [one for one in entities.read_relations(tx) if held(one.fact, one.occurrence)],
+        [one for one in facts_rows.read_relations(tx) if held(one.fact, one.occurrence)],
         [
             NameDecision(one.entity, one.other, one.same, one.made_ms)
             for one in corrections.read(tx, None if snapshot.known_ms == NOW else snapshot.known_ms)
         ],
         {entity: tuple(sorted(found)) for entity, found in spelled.items()},
-        [one for one in entities.named_apart(tx) if held(one[0], one[1])],
+        [one for one in facts_rows.named_apart(tx) if held(one[0], one[1])],
         snapshot_rows.occurrences_of_states(tx),
     )
 
@@ -571,7 +572,7 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
             "a graph is read in a transaction of the snapshot's state; begin one, and ask for both"
         )
     with kept.lock:
-        stamp = entities.stamp(tx)
+        stamp = facts_rows.graph_stamp(tx)
         if kept.graph is None or stamp != kept.stamp:
             try:
                 making = kept.left.pop()
@@ -591,7 +592,7 @@ def names_of(tx: Tx, snapshot: Snapshot, graph: Graph, places: Collection[int]) 
     """
     asked = {entity: place for place in places for entity in graph.members[place]}
     found: dict[int, dict[str, int]] = {place: {} for place in places}
-    for fact, occurrence, entity, name in entities.spelled(tx, asked):
+    for fact, occurrence, entity, name in facts_rows.spelled(tx, asked):
         if fact in snapshot.fact_row and occurrence not in snapshot.without:
             counted = found[asked[entity]]
             counted[name] = counted.get(name, 0) + 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.timeline import Segment, observations, same_value, timeline
-from memforest.store.entities import RelationRow
+from memforest.store.facts import RelationRow
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 

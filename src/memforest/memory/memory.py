@@ -257,7 +257,7 @@ class Memory:
     async def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
         """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
         with suppress(StoreError):
-            await self._write(meta.add, operation, steps)
+            await self._write(meta.add_spent, operation, steps)
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""

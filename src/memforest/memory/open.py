@@ -37,10 +37,11 @@ from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_note
 from memforest.search import vectors
 from memforest.search.snapshot import load_snapshot
-from memforest.store import derived, indexes, meta
+from memforest.store import derived, meta
 from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
 from memforest.store.directory import file_name, is_own_name, is_there, make_directory, memory_files
+from memforest.store.files import unfinished
 from memforest.store.upkeep import recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
@@ -103,7 +104,7 @@ def open_memory(
         raise
     notes = (
         None if db.file.private else _NOT_PRIVATE.format(path.name),
-        _UNFINISHED.format(path.name) if db.file.unfinished else None,
+        _UNFINISHED.format(path.name) if unfinished(path) else None,
         zone_note(stored.get("timezone"), config.timezone),
     )
     opened = replace(opened, warnings=(*opened.warnings, *(note for note in notes if note)))
@@ -137,7 +138,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     """Return a memory's stored settings; a new memory gets its identity, settings and indexes first."""
     attached = Attached(config)
     with db.read() as tx:
-        stored, bare, foreign = _stored(tx), not indexes.rows(tx), derived.foreign_words(tx)
+        stored, bare, foreign = _stored(tx), not meta.index_rows(tx), derived.foreign_words(tx)
     renamed = label is not None and stored["label"] != label
     if bare or foreign or stored["user_id"] is None or renamed:
         with db.write() as tx:

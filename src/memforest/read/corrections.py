@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from memforest.read.quoting import sentences_of, sentences_said
 from memforest.store import corrections as corrections_rows
-from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW, PINNED, Correction, HeldPlace, SentencePlace
 from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.sessions import StoredTurn, turns_with_ids
 from memforest.text import fold, words
 
 ALIKE = 0.5
@@ -30,7 +30,7 @@ class ChunksSaid:
 
     turns: Mapping[int, int]
     """Turn -> chunk."""
-    texts: Mapping[int, evidence.TurnText]
+    texts: Mapping[int, StoredTurn]
     facts: Mapping[int, FactRow]
     said: Sequence[OccurrenceRow]
     """What was extracted."""
@@ -47,8 +47,8 @@ class ChunksSaid:
     def read(cls, tx: Tx, chunks: Collection[int], at_ms: int = NOW) -> ChunksSaid:
         """Read what some chunks say, and the corrections that held at a moment."""
         turns = corrections_rows.turns_of_chunks(tx, chunks)
-        texts = evidence.turn_texts(tx, turns)
-        facts = facts_rows.facts_with_ids(tx, corrections_rows.facts_in_chunks(tx, chunks))
+        texts = turns_with_ids(tx, turns)
+        facts = facts_rows.facts_with_ids(tx, set(facts_rows.occurrences_in(tx, chunks).values()))
         here = set(chunks)
         found = [
             one

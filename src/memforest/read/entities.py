@@ -538,7 +538,7 @@ def name_within(context: ViewContext, entity: str, name: str) -> NamedRow:
 
 def choices(context: ViewContext) -> list[EntityChoice]:
     """Return what was decided of names and counts, the oldest first."""
-    labels = {one.row: one.label for one in facts_rows.entities(context.tx)}
+    labels = {row: one.label for row, one in facts_rows.entities(context.tx).items()}
     return [
         EntityChoice(one.verdict, labels[one.entity], labels[one.other], from_ms(one.made_ms))
         for one in corrections.read(context.tx)

@@ -6,6 +6,7 @@ sources.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -25,7 +26,7 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.sessions import damaged_turns
+from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
@@ -113,7 +114,7 @@ def make_evidence(
     wanted = frozenset(lexical_tokens(asked_in(question)))
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    turns, facts = evidence.turn_texts(tx, turn_ids), facts_rows.facts_with_ids(tx, fact_ids)
+    turns, facts = turns_with_ids(tx, turn_ids), facts_rows.facts_with_ids(tx, fact_ids)
     facts |= {row: now for row, now in snapshot.restated.items() if row in facts}
     supports = evidence.fact_sources(tx, fact_ids, snapshot.without)
     quotes = Quotes.read(tx, fact_ids, snapshot)
@@ -138,7 +139,7 @@ def make_evidence(
             sources=turn_sources([own]),
             path=paths.get(hit.leaf, ()),
             why=hit.why,
-            metadata=turn.metadata,
+            metadata=json.loads(turn.metadata),
             spoken=whole,
         )
         if hit.fact < 0:
@@ -180,7 +181,7 @@ def make_evidence(
 
 
 def _passage(
-    turn: evidence.TurnText, spoken: tuple[SpokenText, ...], wanted: Collection[str]
+    turn: StoredTurn, spoken: tuple[SpokenText, ...], wanted: Collection[str]
 ) -> tuple[SpokenText, ...]:
     """Return the spoken texts with the sentences of a long turn that hold more of the question's words."""
     if not spoken or spoken[-1].speaker != turn.speaker:

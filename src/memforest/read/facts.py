@@ -34,7 +34,7 @@ from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, VERDICTS, Correction, CorrectionKind, hidden_facts
 from memforest.store.facts import FactRow
 from memforest.store.sessions import FactKey
-from memforest.store.snapshot import entity_names, states_of_attribute, states_seen
+from memforest.store.snapshot import states_of_attribute, states_seen
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 
@@ -91,7 +91,7 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
         standing = Standing.read(context.tx, rows)
     else:
         standing = Standing.at_moment(context.tx, snapshot, rows)
-    labels = entity_names(context.tx, {one for several in standing.named.values() for one in several})
+    labels = facts_rows.entities(context.tx, {one for several in standing.named.values() for one in several})
     quotes = Quotes.read(context.tx, rows, snapshot)
     found = []
     for fact in facts:

@@ -22,7 +22,7 @@ from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_of
 from memforest.records import EntityKind
 from memforest.store import facts as facts_rows
-from memforest.store.evidence import TurnText, turn_texts
+from memforest.store.sessions import StoredTurn, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import cut
 from memforest.times import from_ms
@@ -195,7 +195,7 @@ def profile_and_kind(context: ViewContext, wanted: ProfileRequest) -> tuple[Prof
 
 
 def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) -> Profile:
-    since = turn_texts(context.tx, found.since)
+    since = turns_with_ids(context.tx, found.since)
     of: dict[str, list[ProfileLine]] = {name: [] for name in found.participants}
     for line, shown in zip(found.lines, _lines(context, found.lines), strict=True):
         of[line.participant].append(shown)
@@ -215,7 +215,7 @@ def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) ->
 
 def _lines(context: ViewContext, found: Sequence[FoundLine]) -> list[ProfileLine]:
     """Return lines with their sources; a turn that also says something hidden is named, and not quoted."""
-    texts = turn_texts(context.tx, {turn for line in found for turn in line.turns})
+    texts = turns_with_ids(context.tx, {turn for line in found for turn in line.turns})
     facts = facts_rows.facts_with_ids(context.tx, {fact for line in found for fact in line.facts})
     muted = frozenset(muted_turns(context.tx))
     lines = []
@@ -234,7 +234,7 @@ def _lines(context: ViewContext, found: Sequence[FoundLine]) -> list[ProfileLine
     return lines
 
 
-def _quote(turn: TurnText) -> DatedQuote:
+def _quote(turn: StoredTurn) -> DatedQuote:
     return DatedQuote(from_ms(turn.said_ms), turn.speaker, turn.text, turn.session_id, turn.turn_id)
 
 

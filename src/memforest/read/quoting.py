@@ -24,8 +24,8 @@ from memforest.search.vectors import digest
 from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
-from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, TurnText, fact_sayings, turn_texts
-from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns
+from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
+from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import fold, words
 
@@ -243,7 +243,7 @@ def _without_hidden(
     }
     turns = {one.turns[-1] for _, one in shown}
     hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
-    texts = turn_texts(tx, hidden)
+    texts = turns_with_ids(tx, hidden)
     found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
     for fact, several in sayings.items():
         for one in several:
@@ -257,7 +257,7 @@ def _without_hidden(
     return found
 
 
-def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
+def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, StoredTurn], dict[int, DamagedTurn]]:
     """Return turns by row id, and those of them that are damaged, whose texts are not read."""
     damaged = damaged_turns(tx, rows)
-    return turn_texts(tx, [row for row in rows if row not in damaged]), damaged
+    return turns_with_ids(tx, [row for row in rows if row not in damaged]), damaged

@@ -27,8 +27,8 @@ from memforest.search.filters import NodeHit, RefineCandidate, Search, TurnHit, 
 from memforest.search.scores import choose_by_time
 from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import asks, question_tokens, turn_text
-from memforest.store import evidence
 from memforest.store.connections import Tx
+from memforest.store.sessions import turns_with_ids
 from memforest.text import count_tokens, cut, entity_key
 from memforest.times import from_ms, to_ms
 
@@ -295,7 +295,7 @@ def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[TurnHit | NodeHit]) -
     turns = snapshot.turns
     before = [int(turns.previous[hit.turn]) if isinstance(hit, TurnHit) else -1 for hit in hits]
     previous = [row if row >= 0 and not turns.muted[row] else -1 for row in before]
-    texts = evidence.turn_texts(tx, [int(snapshot.turns.ids[row]) for row in previous if row >= 0])
+    texts = turns_with_ids(tx, [int(snapshot.turns.ids[row]) for row in previous if row >= 0])
     found = []
     for row in previous:
         turn = texts[int(snapshot.turns.ids[row])] if row >= 0 else None

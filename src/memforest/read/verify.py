@@ -17,11 +17,10 @@ from memforest.search.as_of import restated
 from memforest.search.cache import forest_of
 from memforest.search.snapshot import load_snapshot
 from memforest.search.vectors import digest, index_tokens, turn_text
-from memforest.store import artifacts, checks, corrections, derived, indexes, sessions, snapshot
+from memforest.store import artifacts, checks, corrections, derived, meta, sessions, snapshot
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, UNEXPECTED, Tx, mapped_errors
-from memforest.store.entities import wrong_aliases
-from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.facts import FactRow, OccurrenceRow, wrong_aliases
 from memforest.store.sessions import AGAIN, damaged_turns
 from memforest.store.upkeep import bytes_with, rows_with
 from memforest.times import from_ms
@@ -93,13 +92,12 @@ def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that turns are numbered without gaps, and that chunks cover them."""
     checked["sessions"] = len(sessions.list_sessions(tx))
-    found = checks.session_problems(tx) + checks.chunk_contradictions(tx)
-    return _of("session", found + checks.origin_contradictions(tx))
+    return _of("session", checks.contradictions(tx, "session"))
 
 
 def _settings(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check settings, counters and the change log, and that texts are texts."""
-    return _of("setting", checks.setting_contradictions(tx)) + _of("text", checks.undecodable_texts(tx))
+    return _of("setting", checks.contradictions(tx, "setting")) + _of("text", checks.undecodable_texts(tx))
 
 
 def _words(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -157,8 +155,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         for message in _of_fact(tx, fact, occurrences[fact.row])
     ]
     messages += [f"{one}: its quote or its speaker is not of its turns" for one in _misquoted(tx)]
-    messages += checks.state_problems(tx)
-    return _of("fact", messages + checks.fact_contradictions(tx))
+    return _of("fact", messages + checks.contradictions(tx, "fact"))
 
 
 def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
@@ -196,7 +193,7 @@ def _corrections(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check corrections, the statements that they made, and that facts have the verdicts that follow from them."""
     found = corrections.all_corrections(tx)
     checked["corrections"] = len(found)
-    messages = checks.correction_contradictions(tx)
+    messages = checks.contradictions(tx, "correction")
     for one in found:
         times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
         if one.made is not None and one.made != fact_identity(one.text or "", times[0], times[1]):
@@ -213,7 +210,7 @@ def _corrections(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that entities are keyed by their names, and aliases by what uses them."""
-    entities = {entity.row: entity for entity in facts_rows.entities(tx)}
+    entities = facts_rows.entities(tx)
     checked["entities"] = len(entities)
     messages = [
         f"entity {entity.label!r}: it is not keyed by its name"
@@ -230,7 +227,7 @@ def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     for key, entity in snapshot.names(tx).items():
         if key != entities[entity].key and not is_short_form(key, entities[entity].key):
             messages.append(f"alias {key!r} is not short for {entities[entity].label!r}")
-    return _of("entity", messages + checks.entity_contradictions(tx))
+    return _of("entity", messages + checks.contradictions(tx, "entity"))
 
 
 def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -241,7 +238,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     summaries = artifacts.damaged(tx)
     checked["summaries"] = artifacts.count(tx)
     return [
-        *(Problem("vector", message) for message in (*problems, *indexes.problems(tx))),
+        *(Problem("vector", message) for message in (*problems, *meta.next_problems(tx))),
         *(Problem("summary", message) for message in summaries),
     ]
 

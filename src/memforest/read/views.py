@@ -43,7 +43,6 @@ from memforest.search.forest import FACT, INNER, TURNS, Forest, as_keys
 from memforest.search.snapshot import Known, Snapshot, all_known
 from memforest.settings import MAX_TREE_DEPTH
 from memforest.store import artifacts, database, evidence, meta, sessions, snapshot
-from memforest.store import indexes as indexes_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
@@ -59,7 +58,7 @@ from memforest.trees.texts import leaf_texts
 def index_views(tx: Tx, snapshot: Snapshot, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name."""
     views = []
-    for row in indexes_rows.rows(tx):
+    for row in meta.index_rows(tx):
         counts = attached.counts(tx, snapshot, row)
         sizes = {name: counts.pop(name) for name in ("trees", "nodes", "leaves")}
         del counts["kinds"]
@@ -88,13 +87,11 @@ def what_is_stale(context: ViewContext) -> Stale:
     tx, present = context.tx, context.present
     return Stale(
         chunks=_chunks(tx, present),
-        sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.chunk_turns)),
+        sessions=len(meta.stale_sessions(tx, present.extractor, present.chunk_turns)),
         summaries=sum(artifacts.of_others(tx, present.summaries).values()),
         indexes=outdated(tx, context.config, context.attached),
-        texts=indexes_rows.lacking_count(tx)
-        if present.embedder not in (None, meta.get(tx, "embedder"))
-        else 0,
-        next_embedder=indexes_rows.next_embedder(tx),
+        texts=meta.count_lacking_next(tx) if present.embedder not in (None, meta.get(tx, "embedder")) else 0,
+        next_embedder=meta.next_embedder(tx),
     )
 
 
@@ -102,10 +99,10 @@ def _chunks(tx: Tx, present: Makers) -> dict[str, int]:
     """Return reason -> number of chunks."""
     found = {
         f"extracted by {maker}, now it is {present.extractor}": count
-        for infer, maker, count in indexes_rows.chunks_by_maker(tx)
+        for infer, maker, count in meta.chunks_by_maker(tx)
         if infer and maker != present.extractor
     }
-    if cut := indexes_rows.chunks_cut_otherwise(tx, present.chunk_turns):
+    if cut := meta.chunks_cut_otherwise(tx, present.chunk_turns):
         found[f"not of {present.chunk_turns} turns, as chunk_turns says"] = cut
     return found
 
@@ -125,8 +122,8 @@ def _stale_notes(context: ViewContext) -> list[str]:
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"
         for name, why in outdated(tx, context.config, context.attached).items()
     ]
-    if (model := indexes_rows.next_embedder(tx)) is not None:
-        left = indexes_rows.lacking_count(tx)
+    if (model := meta.next_embedder(tx)) is not None:
+        left = meta.count_lacking_next(tx)
         found.append(
             f"the embedder {model!r} has been begun with, and {left} texts lack its vectors; rebuild(embedder=True) goes on"
         )
@@ -242,7 +239,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         entities=meta.entities_by_kind(tx),
         trees={
             row.name: kinds
-            for row in indexes_rows.rows(tx)
+            for row in meta.index_rows(tx)
             if (kinds := context.attached.counts(tx, context.snapshot, row)["kinds"])
         },
         nodes=sum(view.nodes + view.leaves for view in views),
@@ -257,7 +254,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         bytes=meta.size_bytes(tx) if meta.get(tx, "user_id") == user_id else 0,
         unfinished=sessions.waiting(tx),
         makers=meta.makers(tx),
-        spent=meta.total(tx),
+        spent=meta.total_spent(tx),
         indexes={
             view.name: {"trees": view.trees, "nodes": view.nodes, "leaves": view.leaves, **view.counts}
             for view in views
@@ -500,7 +497,7 @@ def session_page(
             turns=row.turns,
             start=from_ms(row.start_ms),
             end=from_ms(row.end_ms),
-            participants=speakers.get(row.row, ()),
+            participants=tuple(speakers.get(row.row, ())),
             failed_chunks=failed.get(row.row, 0),
             metadata=row.metadata,
             origin=origins.get(row.row),
@@ -534,9 +531,9 @@ def turn_page(
     tx, key = context.tx, listing.key(cursor, int)
     session = stored_session(tx, session_id)
     after = -1 if key is None else int(key[0])
-    found = sessions.turns_after(tx, session.row, after, MOST if limit is None else limit + 1)
-    page, following = listing.page(found, limit, lambda one: (one[1].ordinal,))
-    damaged = damaged_turns(tx, [row for row, _, _ in page])
+    found = sessions.turns_of_session(tx, session.row, after + 1, most=MOST if limit is None else limit + 1)
+    page, following = listing.page(found, limit, lambda one: (one.ordinal,))
+    damaged = damaged_turns(tx, [one.row for one in page])
     views = [
         TurnView(
             turn.id,
@@ -545,10 +542,10 @@ def turn_page(
             turn.text,
             turn.said,
             turn.time_source,
-            from_ms(stored_ms),
+            from_ms(one.stored_ms),
             turn.metadata,
-            row in damaged,
+            one.row in damaged,
         )
-        for row, turn, stored_ms in page
+        for one, turn in ((one, one.turn) for one in page)
     ]
     return TurnPage(tuple(views), session.turns, following)

@@ -45,7 +45,7 @@ from memforest.reading.tokens import detect_language, load_word_lists, read_toml
 from memforest.records import EntityKind, ExtractedFact, ResolvedDate
 from memforest.store import facts, meta
 from memforest.store.connections import Tx
-from memforest.store.entities import use_aliases
+from memforest.store.facts import use_aliases
 from memforest.text import entity_key, fold, numbers, word_set, words
 from memforest.times import to_ms
 

@@ -42,8 +42,8 @@ from memforest.store import corrections
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, PINNED
-from memforest.store.facts import FactRow, OccurrenceRow
-from memforest.store.snapshot import EntityName, muted_turns, turns_with_hidden_places
+from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
+from memforest.store.snapshot import muted_turns, turns_with_hidden_places
 from memforest.text import cut
 from memforest.times import from_ms
 
@@ -254,7 +254,7 @@ def _tell(base: Snapshot, columns: FactColumns, partly: Mapping[int, FactRow]) -
     return np.sort(rows[rows >= 0])
 
 
-def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[int, EntityName]:
+def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[int, EntityRow]:
     """Return the entities that a fact names, and those who speak."""
     named, heard = set(mentions[:, 1].tolist()), {speaker_key(name) for name in speakers}
     return {row: one for row, one in base.entities.items() if row in named or one.key in heard}

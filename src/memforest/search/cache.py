@@ -65,8 +65,10 @@ from memforest.search.snapshot import (
 )
 from memforest.search.vectors import VectorTable
 from memforest.store import artifacts, derived, meta
+from memforest.store import facts as facts_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx, begin_anew, described, is_of_file
+from memforest.store.facts import EntityRow
 from memforest.store.meta import change_position, changes_since
 
 SHARE = 0.5
@@ -138,11 +140,9 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     return made
 
 
-def _entities(
-    tx: Tx, old: Snapshot, changed: Collection[int]
-) -> Mapping[int, snapshot_rows.EntityName] | None:
+def _entities(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[int, EntityRow] | None:
     """Return the entities; None when one became or ceased to be a participant, as that changes facts' speakers."""
-    found = snapshot_rows.entity_names(tx, changed)
+    found = facts_rows.entities(tx, changed)
     entities = dict(old.entities)
     for entity in sorted(changed):
         before, now = entities.get(entity), found.get(entity)

@@ -32,6 +32,7 @@ from memforest.search.forest import Forest
 from memforest.search.scores import Groups, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.search.timeline import Segment, segments_of, timelines, valid_until
+from memforest.store import facts as facts_rows
 from memforest.store import meta
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
@@ -414,7 +415,7 @@ class Standing:
         ends: dict[int, int | None] = {}
         after: dict[int, Ended] = {}
         states = snapshot_rows.states_seen(tx, facts)
-        keys = snapshot_rows.entity_names(tx, {state.entity for state in states})
+        keys = facts_rows.entities(tx, {state.entity for state in states})
         for entity, attribute in sorted({(state.entity, state.attribute) for state in states}):
             for segments in segments_of(attribute, snapshot_rows.states_of_attribute(tx, entity, attribute)):
                 _note_successors(after, keys[entity].key, attribute, segments)

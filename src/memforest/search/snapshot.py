@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from memforest.records import TURN_ROLES
 from memforest.search.vectors import QUESTION_MARKS, VectorTable, asks
 from memforest.store import derived, meta, snapshot
+from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW
-from memforest.store.facts import FactRow
+from memforest.store.facts import EntityRow, FactRow
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -163,7 +164,7 @@ class Snapshot:
     generation: int
     dimension: int
     speakers: tuple[str, ...]
-    entities: Mapping[int, snapshot.EntityName]
+    entities: Mapping[int, EntityRow]
     names: Mapping[str, int]
     turns: Turns
     facts: Facts
@@ -606,7 +607,7 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
         generation=meta.generation(tx),
         dimension=dimension,
         speakers=speakers,
-        entities=snapshot.entity_names(tx),
+        entities=facts_rows.entities(tx),
         names=snapshot.names(tx),
         turns=make_turns(
             replace(turns, speaker=speaker, muted=turns.muted if hidden else muted_among(tx, turns.ids)),

@@ -54,7 +54,7 @@ def any_stored(tx: Tx) -> bool:
 
 def count(tx: Tx) -> int:
     """Return how many rows there are."""
-    return int(tx.execute("SELECT count(*) FROM artifact").fetchone()[0])
+    return int(tx.value("SELECT count(*) FROM artifact"))
 
 
 def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
@@ -73,7 +73,7 @@ def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
 
 def last(tx: Tx) -> int:
     """Return the number of what was written last."""
-    return int(tx.execute("SELECT coalesce(max(id), 0) FROM artifact").fetchone()[0])
+    return int(tx.value("SELECT coalesce(max(id), 0) FROM artifact"))
 
 
 def written_since(tx: Tx, number: int) -> list[bytes]:
@@ -204,11 +204,14 @@ def vector_blocks(
 def keep(tx: Tx, wanted: Collection[bytes]) -> int:
     """Delete all rows but those of some digests, and return how many went."""
     tx.execute("DELETE FROM meta WHERE key = 'sweep'")
-    gone = [(digest,) for digest in known(tx) if digest not in wanted]
-    tx.executemany("DELETE FROM artifact WHERE digest = ?", gone)
-    if gone:
+    return _drop(tx, known(tx).difference(wanted))
+
+
+def _drop(tx: Tx, digests: Collection[bytes]) -> int:
+    tx.executemany("DELETE FROM artifact WHERE digest = ?", [(digest,) for digest in digests])
+    if digests:
         _changed(tx)
-    return len(gone)
+    return len(digests)
 
 
 def damaged(tx: Tx) -> list[str]:
@@ -240,11 +243,7 @@ def _is_unit(blob: bytes) -> bool:
 
 def drop_damaged(tx: Tx) -> int:
     """Delete the rows that `damaged` names, and return how many."""
-    gone = [(digest,) for digest, _ in _damaged(tx)]
-    tx.executemany("DELETE FROM artifact WHERE digest = ?", gone)
-    if gone:
-        _changed(tx)
-    return len(gone)
+    return _drop(tx, [digest for digest, _ in _damaged(tx)])
 
 
 def everything(tx: Tx) -> Iterator[tuple[bytes, str, str, str, str, bytes | None]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -40,7 +40,7 @@ def integrity(tx: Tx) -> tuple[list[str], list[str], str | None]:
     FTS5's check is a statement that takes the write lock for a moment, and the transaction is begun anew behind it.
     """
     # That of the connection: an encrypted file is read by another SQLite than Python's own.
-    version = tuple(map(int, str(tx.execute("SELECT sqlite_version()").fetchone()[0]).split(".")))
+    version = tuple(map(int, str(tx.value("SELECT sqlite_version()")).split(".")))
     index, note = ([], None) if version >= CHECKS_INDEXES else _index_problems(tx)
     file: list[str] = []
     for (text,) in tx.execute("PRAGMA integrity_check"):
@@ -63,34 +63,6 @@ def _index_problems(tx: Tx) -> tuple[list[str], str | None]:
     tx.execute("PRAGMA query_only = on")
     begin_anew(tx)
     return problems, note
-
-
-def session_problems(tx: Tx) -> list[str]:
-    """Return sessions with gaps in their turns, or whose chunks do not cover them exactly."""
-    rows = tx.execute(
-        """SELECT s.session_id, (SELECT count(*) FROM turn t WHERE t.session = s.id),
-                  (SELECT max(ordinal) + 1 FROM turn t WHERE t.session = s.id),
-                  (SELECT sum(last - first + 1) FROM chunk c WHERE c.session = s.id),
-                  (SELECT count(*) FROM chunk c JOIN turn t ON t.session = c.session
-                       AND t.ordinal BETWEEN c.first AND c.last WHERE c.session = s.id), s.erased
-           FROM session s"""
-    )
-    return [
-        f"session {name!r}: {turns} turns, numbered to {top}, in chunks of {covered}"
-        for name, turns, top, covered, held, erased in rows
-        # Where turns were deleted there are gaps; those that are left stand in one chunk each.
-        if not (turns == held if erased else turns == top == covered)
-    ]
-
-
-def state_problems(tx: Tx) -> list[str]:
-    """Return the states that do not stand at the time of their fact, or of the occurrence when that states none."""
-    rows = tx.execute(
-        """SELECT f.fact_id, s.attribute FROM state s JOIN fact f ON f.id = s.fact
-           JOIN occurrence o ON o.id = s.occurrence WHERE s.at_ms != coalesce(f.start_ms, o.said_ms)
-           AND NOT (o.correction IS NOT NULL AND s.change = 'end' AND s.at_ms = f.end_ms)"""
-    )
-    return [f"{row[0]}: the state of {row[1]!r} does not stand at the fact's time" for row in rows]
 
 
 def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> Iterator[tuple[int, str, str, int]]:
@@ -119,16 +91,7 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
            GROUP BY o.id ORDER BY o.id"""
     )
     for *values, speakers, turns in rows:
-        fact_id, speaker, quote, maker, text = values
-        yield Quotation(
-            fact_id,
-            speaker,
-            quote,
-            maker,
-            text,
-            frozenset(json.loads(speakers)),
-            frozenset(json.loads(turns)),
-        )
+        yield Quotation(*(*values, frozenset(json.loads(speakers)), frozenset(json.loads(turns))))
 
 
 def vector_digests(tx: Tx) -> list[tuple[derived.ItemKind, int, bytes]]:
@@ -160,10 +123,6 @@ Check = tuple[str, str]
 """A query of wrong rows, and the message about one of them."""
 
 
-def _found(tx: Tx, checks: Iterable[Check]) -> list[str]:
-    return [message.format(*row) for sql, message in checks for row in tx.execute(sql)]
-
-
 def _any_of(values: Iterable[str]) -> str:
     return ", ".join(f"'{value}'" for value in values)
 
@@ -182,6 +141,16 @@ _MENTIONED = """EXISTS (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.
 """An occurrence mentions an entity."""
 
 _CHUNKS: tuple[Check, ...] = (
+    (  # Where turns were deleted there are gaps; those that are left stand in one chunk each.
+        """SELECT session_id, turns, top, covered FROM (SELECT s.session_id, s.erased,
+               (SELECT count(*) FROM turn t WHERE t.session = s.id) AS turns,
+               (SELECT max(ordinal) + 1 FROM turn t WHERE t.session = s.id) AS top,
+               (SELECT sum(last - first + 1) FROM chunk c WHERE c.session = s.id) AS covered,
+               (SELECT count(*) FROM chunk c JOIN turn t ON t.session = c.session
+                    AND t.ordinal BETWEEN c.first AND c.last WHERE c.session = s.id) AS held FROM session s)
+           WHERE NOT CASE WHEN erased THEN turns = held ELSE turns IS top AND top IS covered END""",
+        "session {0!r}: {1} turns, numbered to {2}, in chunks of {3}",
+    ),
     (
         """SELECT s.session_id, c.ordinal FROM chunk c JOIN session s ON s.id = c.session
            WHERE s.erased = 0 AND (c.first > c.last OR c.first IS NOT CASE WHEN c.ordinal = 0 THEN 0 ELSE
@@ -223,6 +192,12 @@ _CHUNKS: tuple[Check, ...] = (
 )
 
 _FACTS: tuple[Check, ...] = (
+    (
+        """SELECT f.fact_id, s.attribute FROM state s JOIN fact f ON f.id = s.fact
+           JOIN occurrence o ON o.id = s.occurrence WHERE s.at_ms != coalesce(f.start_ms, o.said_ms)
+           AND NOT (o.correction IS NOT NULL AND s.change = 'end' AND s.at_ms = f.end_ms)""",
+        "{0}: the state of {1!r} does not stand at the fact's time",
+    ),
     (
         f"""SELECT fact_id FROM fact WHERE precision NOT IN ({_any_of(get_args(Precision))})
             OR negated NOT IN (0, 1) OR end_ms <= start_ms OR (start_ms IS NULL AND end_ms IS NOT NULL)
@@ -357,34 +332,19 @@ _ORIGINS: tuple[Check, ...] = (
 )
 
 
-def origin_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with the origins of merged turns."""
-    return _found(tx, _ORIGINS)
+CHECKS: Mapping[str, tuple[Check, ...]] = {
+    "session": (*_CHUNKS, *_WRITES, *_ORIGINS),
+    "fact": _FACTS,
+    "entity": _ENTITIES,
+    "correction": _CORRECTIONS,
+    "setting": _SETTINGS,
+}
+"""Part of a memory -> its checks."""
 
 
-def chunk_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with sessions, their chunks, and the keys of their writes."""
-    return _found(tx, (*_CHUNKS, *_WRITES))
-
-
-def fact_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with facts, occurrences, mentions, states and relations."""
-    return _found(tx, _FACTS)
-
-
-def entity_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with entities, with how they are spelled, and with choices about them."""
-    return _found(tx, _ENTITIES)
-
-
-def correction_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with corrections, and with what they have put in the place of statements."""
-    return _found(tx, _CORRECTIONS)
-
-
-def setting_contradictions(tx: Tx) -> list[str]:
-    """Return impossible settings, counters and entries of the change log."""
-    return _found(tx, _SETTINGS)
+def contradictions(tx: Tx, part: str) -> list[str]:
+    """Return what is wrong with the rows of a part (see `CHECKS`), in words."""
+    return [message.format(*row) for sql, message in CHECKS[part] for row in tx.execute(sql)]
 
 
 def undecodable_texts(tx: Tx) -> list[str]:

@@ -158,6 +158,17 @@ class _Statements:
         """Return the second column of what a statement finds, by the first one."""
         return {row[0]: row[1] for row in cast("Tx", self).execute(sql, args)}
 
+    def value(self, sql: str, args: Args = (), /) -> Any:
+        """Return the one value of a statement that finds one row."""
+        return cast("Tx", self).execute(sql, args).fetchone()[0]
+
+    def groups(self, kind: Callable[..., T], sql: str, args: Args = (), /) -> dict[Any, list[T]]:
+        """Return the rows that a statement finds by their first column, each made by `kind` of the others."""
+        found: dict[Any, list[T]] = {}
+        for first, *row in cast("Tx", self).execute(sql, args):
+            found.setdefault(first, []).append(kind(*row))
+        return found
+
     def ids(self, wanted: Iterable[int] | Iterable[str], /) -> str:
         """Return row ids, or keys, as the one value of `AMONG`; there may be any number.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal, NamedTuple
 
 from memforest.records import Precision
@@ -85,8 +85,8 @@ class HeldPlace(NamedTuple):
     quote: bytes
 
 
-_COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said,
-    c.stored_ms"""
+_NAMES = Correction.__slots__[1:]
+_COLUMNS = ", ".join(("c.id", *(f"c.{name}" for name in _NAMES)))
 
 
 def hidden_facts(tx: Tx) -> list[int]:
@@ -106,51 +106,32 @@ def all_corrections(tx: Tx) -> list[Correction]:
 
 def decided_facts(tx: Tx) -> list[FactRow]:
     """Return the facts that have a verdict."""
-    rows = tx.execute("SELECT id FROM fact WHERE verdict != 0 ORDER BY id").fetchall()
-    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+    return list(facts_with_ids(tx, tx.column("SELECT id FROM fact WHERE verdict != 0 ORDER BY id")).values())
 
 
 def decided_since(tx: Tx, at_ms: int) -> bool:
     """Return whether a correction came or was taken back after a moment."""
-    found = tx.execute(
-        f"""SELECT c.id FROM correction c WHERE {HELD_FROM} > ?
-            UNION ALL SELECT id FROM correction WHERE undone_ms > ? LIMIT 1""",
-        (at_ms, at_ms),
-    )
-    return found.fetchone() is not None
+    since = f"SELECT c.id FROM correction c WHERE {HELD_FROM} > ? UNION ALL SELECT id FROM correction WHERE undone_ms > ?"
+    return tx.row(int, f"{since} LIMIT 1", (at_ms, at_ms)) is not None
 
 
 def facts_looked_at(tx: Tx) -> list[FactRow]:
     """Return the facts that any correction may affect, undone ones included: by identity, and by where they were said."""
-    rows = tx.execute(
+    rows = tx.column(
         """SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.fact_id
            UNION SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.made
            UNION SELECT o.fact FROM correction_place p JOIN session s ON s.session_id = p.session_id
                JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
                JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence ORDER BY 1"""
-    ).fetchall()
-    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+    )
+    return list(facts_with_ids(tx, rows).values())
 
 
 def add_correction(tx: Tx, one: Correction) -> int:
     """Insert a correction and return its row id."""
+    marks = ", ".join("?" * len(_NAMES))
     return tx.insert(
-        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said,
-           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
-        (
-            one.key,
-            one.kind,
-            one.fact_id,
-            one.made,
-            one.text,
-            one.start_ms,
-            one.end_ms,
-            one.precision,
-            one.made_ms,
-            one.undone_ms,
-            one.said,
-            one.stored_ms,
-        ),
+        f"INSERT INTO correction ({', '.join(_NAMES)}) VALUES ({marks}) RETURNING id", astuple(one)[1:]
     )
 
 
@@ -170,10 +151,9 @@ def correction_with_row(tx: Tx, row: int) -> Correction:
     Raises:
         KeyError: if there is none.
     """
-    found = tx.execute(f"SELECT {_COLUMNS} FROM correction c WHERE c.id = ?", (row,)).fetchone()
-    if found is None:
-        raise KeyError(row)
-    return Correction(*found)
+    for found in tx.rows(Correction, f"SELECT {_COLUMNS} FROM correction c WHERE c.id = ?", (row,)):
+        return found
+    raise KeyError(row)
 
 
 def corrections_of(
@@ -227,13 +207,8 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
 
 def named_places(tx: Tx) -> dict[int, list[SentencePlace]]:
     """Return correction -> its places, of all corrections, also in turns that are not stored."""
-    found: dict[int, list[SentencePlace]] = {}
-    rows = tx.execute(
-        "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
-    )
-    for correction, *place in rows:
-        found.setdefault(correction, []).append(SentencePlace(*place))
-    return found
+    sql = "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
+    return tx.groups(SentencePlace, sql)
 
 
 def corrections_at(
@@ -261,32 +236,28 @@ def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
 
 def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
     """Return the position of a chunk in its session."""
-    return int(tx.execute("SELECT ordinal FROM chunk WHERE id = ?", (chunk,)).fetchone()[0])
+    return int(tx.value("SELECT ordinal FROM chunk WHERE id = ?", (chunk,)))
 
 
 def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the chunks that turns are in."""
-    return set(
-        tx.column(
-            f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
-           WHERE t.id {AMONG}""",
-            (tx.ids(turns),),
-        )
-    )
+    sql = f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+              WHERE t.id {AMONG}"""
+    return set(tx.column(sql, (tx.ids(turns),)))
 
 
 def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]]]]:
     """Return, by occurrence of a fact, when the last of its turns was stored, and (session id, turn id) of all."""
-    rows = tx.execute(
+    found = tx.groups(
+        lambda *turn: turn,
         """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
         (fact,),
     )
-    found: dict[int, tuple[int, list[tuple[str, str]]]] = {}
-    for row, stored_ms, session_id, turn_id in rows:
-        latest_ms, turns = found.get(row, (stored_ms, []))
-        found[row] = max(latest_ms, stored_ms), [*turns, (session_id, turn_id)]
-    return found
+    return {
+        row: (max(ms for ms, *_ in turns), [(one, of) for _, one, of in turns])
+        for row, turns in found.items()
+    }
 
 
 def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
@@ -301,24 +272,10 @@ def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list
     )
 
 
-def facts_in_chunks(tx: Tx, chunks: Collection[int]) -> list[int]:
-    """Return the facts that chunks support."""
-    return tx.column(
-        f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact", (tx.ids(chunks),)
-    )
-
-
 def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
     """Return (fact, chunk) of the statements that a correction put in the place of others."""
-    rows = tx.execute(
-        "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk", (correction,)
-    )
-    return [(row[0], row[1]) for row in rows]
-
-
-def drop_said_instead(tx: Tx, occurrences: Collection[int]) -> None:
-    """Delete occurrences that corrections made, with their mentions and states."""
-    tx.executemany("DELETE FROM occurrence WHERE id = ?", [(row,) for row in sorted(occurrences)])
+    sql = "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk"
+    return tx.execute(sql, (correction,)).fetchall()
 
 
 def speakers_of(tx: Tx, chunk: int) -> list[str]:
@@ -364,9 +321,7 @@ def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
     if entity == other:
         raise ValueError("a choice is about two entities")
     first, second = sorted((entity, other))
-    newest = tx.execute(
-        "SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second)
-    ).fetchone()[0]
+    newest = tx.value("SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second))
     return put(tx, verdict, first, second, made_ms if newest is None else max(made_ms, newest))
 
 
@@ -481,11 +436,12 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
 
 def updates_taken_back(tx: Tx, known_ms: int) -> int:
     """Return how many updates that held at a moment were undone since, which deletes what they said."""
-    found = tx.execute(
-        f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
-        (known_ms, known_ms),
+    return int(
+        tx.value(
+            f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
+            (known_ms, known_ms),
+        )
     )
-    return int(found.fetchone()[0])
 
 
 def deleted_since(tx: Tx, known_ms: int) -> tuple[int, int]:

@@ -120,7 +120,7 @@ _END = re.compile(r";\n+(?!\s|END;)")
 
 def version(tx: Tx) -> int:
     """Return the number of a file's schema; 0 when it has none yet."""
-    return int(tx.execute("PRAGMA user_version").fetchone()[0])
+    return int(tx.value("PRAGMA user_version"))
 
 
 def make_schema(tx: Tx) -> None:
@@ -396,7 +396,7 @@ class Database:
         Raises:
             SchemaVersionError: if that is so.
         """
-        if self._has_schema and (found := tx.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
+        if self._has_schema and (found := tx.value("PRAGMA user_version")) != VERSION:
             raise SchemaVersionError(
                 f"{self.path.name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
                 "export it with the version that wrote it, and import that here"

@@ -83,7 +83,7 @@ _TEXTS = {
     "fact": "SELECT id, '' AS speaker, text FROM fact",
 }
 
-_WORDS: dict[Literal["turn", "fact"], str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
+_WORDS: dict[ItemKind, str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
@@ -129,8 +129,7 @@ def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray
 
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
-    rows = tx.execute(f"SELECT item, vector FROM {VECTOR_TABLES[kind]} WHERE item {AMONG}", (tx.ids(items),))
-    return {row[0]: unpack_vectors(row[1])[0] for row in rows}
+    return {item: unpack_vectors(vector)[0] for item, (_, vector) in stored_vectors(tx, kind, items).items()}
 
 
 def vector_blocks(
@@ -158,46 +157,43 @@ def embedded_texts(kind: ItemKind) -> str:
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
-    """Return (item, speaker, text) of items without a vector; a node's speaker is empty.
-
-    Nodes whose vector is the mean of their children's have `kept_texts`.
-    """
-    rows = tx.execute(
+    """Return (item, speaker, text) of items without a vector; only a turn has a speaker."""
+    return tx.execute(
         f"""SELECT s.* FROM ({_TEXTS[kind]}) s LEFT JOIN {VECTOR_TABLES[kind]} v ON v.item = s.id
             WHERE v.item IS NULL ORDER BY s.id"""
-    )
-    return [(row[0], row[1], row[2]) for row in rows]
+    ).fetchall()
 
 
-def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence[str]) -> None:
+def put_words(tx: Tx, kind: ItemKind, item: int, tokens: Sequence[str]) -> None:
     """Index an item's lexical tokens."""
-    clear_words(tx, kind, item)
-    tx.execute(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", (item, " ".join(tokens)))
+    tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
+    add_words(tx, kind, [(item, " ".join(tokens))])
 
 
-def words_of(tx: Tx, kind: Literal["turn", "fact"], items: Collection[int]) -> dict[int, str]:
+def words_of(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, str]:
     """Return the indexed tokens of items, between spaces."""
     return tx.pairs(f"SELECT rowid, words FROM {_WORDS[kind]} WHERE rowid {AMONG}", (tx.ids(items),))
 
 
-def add_words(tx: Tx, kind: Literal["turn", "fact"], rows: Sequence[tuple[int, str]]) -> None:
+def add_words(tx: Tx, kind: ItemKind, rows: Sequence[tuple[int, str]]) -> None:
     """Index the tokens of items that are not indexed yet, as `words_of` has them."""
     tx.executemany(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", rows)
-    tx.executemany(
-        "INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", [(kind, item) for item, _ in rows]
-    )
-    tx.execute(
-        "DELETE FROM derived_word_change WHERE seq <= (SELECT max(seq) FROM derived_word_change) - ?",
-        (CHANGES_KEPT,),
-    )
+    _note_words(tx, kind, [item for item, _ in rows])
 
 
-def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
+def clear_words(tx: Tx, kind: ItemKind, item: int) -> None:
     """Take an item out of the lexical index."""
     tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
-    seq = tx.insert("INSERT INTO derived_word_change (kind, item) VALUES (?, ?) RETURNING seq", (kind, item))
-    if seq % (CHANGES_KEPT // 8) == 0:
-        tx.execute("DELETE FROM derived_word_change WHERE seq <= ?", (seq - CHANGES_KEPT,))
+    _note_words(tx, kind, (item,))
+
+
+def _note_words(tx: Tx, kind: ItemKind, items: Collection[int]) -> None:
+    """Note that the words of items have changed; the oldest notes go."""
+    tx.executemany(
+        "INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", [(kind, item) for item in items]
+    )
+    newest = "SELECT max(seq) FROM derived_word_change"
+    tx.execute(f"DELETE FROM derived_word_change WHERE seq <= ({newest}) - ?", (CHANGES_KEPT,))
 
 
 def last_word_change(tx: Tx) -> int:
@@ -206,15 +202,13 @@ def last_word_change(tx: Tx) -> int:
     return 0 if row is None else int(row[0])
 
 
-def changed_words(
-    tx: Tx, kind: Literal["turn", "fact"], after: int
-) -> dict[int, tuple[str, ...] | None] | None:
+def changed_words(tx: Tx, kind: ItemKind, after: int) -> dict[int, tuple[str, ...] | None] | None:
     """Return what was indexed or taken out after a change: item -> its tokens now, None when it has no row.
 
     Returns:
         None when it is no longer known what has changed since.
     """
-    (known,) = tx.execute("SELECT count(*) FROM derived_word_change WHERE seq > ?", (after,)).fetchone()
+    known = tx.value("SELECT count(*) FROM derived_word_change WHERE seq > ?", (after,))
     if known != last_word_change(tx) - after:
         return None
     items = tx.execute(
@@ -226,7 +220,7 @@ def changed_words(
     return {item: None if row is None else tuple(row[0].split()) for item, row in rows.items()}
 
 
-def all_words(tx: Tx, kind: Literal["turn", "fact"]) -> Iterator[tuple[int, str]]:
+def all_words(tx: Tx, kind: ItemKind) -> Iterator[tuple[int, str]]:
     """Yield every indexed item with its tokens, which stand between spaces."""
     return iter(tx.execute(f"SELECT rowid, words FROM {_WORDS[kind]} ORDER BY rowid"))
 
@@ -298,7 +292,7 @@ def plain_words(tx: Tx) -> None:
     reindex_words(tx)
 
 
-def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:
+def word_counts(tx: Tx, kind: ItemKind, only: Collection[int] | None = None) -> dict[int, int]:
     """Return the number of tokens of indexed items."""
     sql = f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
     if only is None:
@@ -306,9 +300,7 @@ def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | N
     return dict(row for item in only for row in tx.execute(f"{sql} WHERE rowid = ?", (item,)))
 
 
-def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int, int]]:
+def postings(tx: Tx, kind: ItemKind, term: str) -> list[tuple[int, int]]:
     """Return (item, occurrences) of a token, by item."""
-    rows = tx.execute(
-        f"SELECT doc, count(*) FROM {_TERMS[kind]} WHERE term = ? GROUP BY doc ORDER BY doc", (term,)
-    )
-    return [(row[0], row[1]) for row in rows]
+    sql = f"SELECT doc, count(*) FROM {_TERMS[kind]} WHERE term = ? GROUP BY doc ORDER BY doc"
+    return tx.execute(sql, (term,)).fetchall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 import unicodedata
 from dataclasses import dataclass
@@ -156,17 +157,8 @@ def survey(directory: Path, key: Key | None = None) -> Survey:
     Raises:
         StoreError: if it is no directory, or cannot be listed.
     """
-    users, unreadable = [], []
-    key = key and key.now()
-    for path in memory_files(directory):
-        try:
-            owner = owner_of(path, key)
-        except StoreError as exc:
-            unreadable.append(Unreadable(path.name, exc))
-            continue
-        if owner is not None:
-            users.append(owner)
-    return Survey(tuple(sorted(users)), tuple(unreadable))
+    found, _ = survey_after(directory, None, sys.maxsize, key)
+    return Survey(tuple(sorted(found.users)), found.unreadable)
 
 
 def survey_after(
@@ -194,14 +186,13 @@ def survey_after(
             continue
         if len(users) == most:
             return Survey(tuple(users), tuple(unreadable)), last
+        last = path.name
         try:
             owner = owner_of(path, key)
         except StoreError as exc:
             unreadable.append(Unreadable(path.name, exc))
-            owner = None
-        last = path.name
-        if owner is not None:
-            users.append(owner)
+        else:
+            users += [] if owner is None else [owner]
     return Survey(tuple(users), tuple(unreadable)), None
 
 

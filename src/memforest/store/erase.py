@@ -14,15 +14,13 @@ from hashlib import blake2b
 
 from memforest.store.connections import AMONG, Tx
 from memforest.store.facts import OccurrenceRow, write_dates
-from memforest.store.sessions import StoredTurn, insert_turns
+from memforest.store.sessions import FIRST_MS, StoredTurn, insert_turns
 
 
 def turns_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
     """Return the turns said in [start, end), None for all before the end, by way of the index of said times."""
-    sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= coalesce(?, said_ms) ORDER BY id"
-    if start_ms is not None:
-        sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= ? ORDER BY id"
-    return tx.column(sql, (end_ms, start_ms))
+    start = FIRST_MS if start_ms is None else start_ms
+    return tx.column("SELECT id FROM turn WHERE said_ms < ? AND said_ms >= ? ORDER BY id", (end_ms, start))
 
 
 def turns_by(tx: Tx, speaker: str) -> list[int]:
@@ -44,11 +42,6 @@ def all_turns(tx: Tx) -> list[int]:
     return tx.column("SELECT id FROM turn ORDER BY id")
 
 
-def turn_named(tx: Tx, session: int, turn_id: str) -> int | None:
-    """Return the row of a session's turn, None when it has none of that id."""
-    return tx.row(int, "SELECT id FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id))
-
-
 def drop_turn(tx: Tx, turn: int) -> None:
     """Delete a turn."""
     tx.execute("DELETE FROM turn WHERE id = ?", (turn,))
@@ -59,10 +52,10 @@ def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
 
     The occurrences that it supports are to be supported by the new row; so is what is said of them.
     """
-    held = tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (turn.row,)).fetchall()
+    held = tx.column("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (turn.row,))
     drop_turn(tx, turn.row)
     (row,) = insert_turns(tx, [turn._replace(text=text, metadata=metadata)])
-    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for (one,) in held])
+    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for one in held])
     return row
 
 
@@ -121,44 +114,33 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
     return True
 
 
-def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:
-    """Return the facts that chunks support."""
-    return set(tx.column(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),)))
-
-
-def occurrences_naming(tx: Tx, entity: int) -> dict[int, set[int]]:
+def occurrences_naming(tx: Tx, entity: int) -> dict[int, list[int]]:
     """Return fact -> those of its occurrences that name an entity."""
-    found: dict[int, set[int]] = {}
-    for fact, occurrence in tx.execute("SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,)):
-        found.setdefault(fact, set()).add(occurrence)
-    return found
+    return tx.groups(int, "SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,))
 
 
-def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, set[str]]:
+def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, list[str]]:
     """Return occurrence -> the names of the entities that it mentions, of the occurrences of facts."""
     wanted = tx.ids(facts)
-    rows = tx.execute(
-        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION ALL
+    return tx.groups(
+        str,
+        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION
             SELECT n.occurrence, n.name FROM occurrence o JOIN name_use n ON n.occurrence = o.id WHERE o.fact {AMONG}""",
         (wanted, wanted),
     )
-    found: dict[int, set[str]] = {}
-    for occurrence, label in rows:
-        found.setdefault(occurrence, set()).add(label)
-    return found
 
 
 def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]:
     """Delete occurrences with what they name and tell; return the aliases that they used and the entities that they named."""
     wanted = tx.ids(sorted(rows))
-    used = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (wanted,)).fetchall()
-    named = tx.execute(
-        f"""SELECT DISTINCT m.entity FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.occurrence = o.id
+    used = tx.column(f"SELECT key FROM alias_use WHERE occurrence {AMONG}", (wanted,))
+    named = tx.column(
+        f"""SELECT m.entity FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.occurrence = o.id
             WHERE o.id {AMONG}""",
         (wanted,),
-    ).fetchall()
+    )
     tx.execute(f"DELETE FROM occurrence WHERE id {AMONG}", (wanted,))
-    return {row[0] for row in used}, {row[0] for row in named}
+    return set(used), set(named)
 
 
 def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
@@ -179,26 +161,19 @@ def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
 
 def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collection[int]) -> set[str]:
     """Return the speakers who have turns in a session besides the given ones."""
-    return {
-        name
-        for name in sorted(speakers)
-        if tx.execute(
-            f"SELECT 1 FROM turn WHERE session = ? AND +speaker = ? AND id NOT {AMONG} LIMIT 1",
-            (session, name, tx.ids(gone)),
-        ).fetchone()
-    }
+    sql = f"SELECT DISTINCT speaker FROM turn WHERE session = ? AND id NOT {AMONG}"
+    return set(tx.column(sql, (session, tx.ids(gone)))).intersection(speakers)
 
 
 def called_by_aliases(tx: Tx, entities: Collection[int]) -> dict[int, dict[int, int]]:
     """Return entity -> the occurrences that call it by an alias -> their facts."""
-    found: dict[int, dict[int, int]] = {}
-    for entity, occurrence, fact in tx.execute(
+    found = tx.groups(
+        lambda occurrence, fact: (occurrence, fact),
         f"""SELECT u.entity, o.id, o.fact FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
             WHERE u.entity {AMONG} ORDER BY u.entity, o.id""",
         (tx.ids(entities),),
-    ):
-        found.setdefault(entity, {})[occurrence] = fact
-    return found
+    )
+    return {entity: dict(pairs) for entity, pairs in found.items()}
 
 
 _NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f ON f.id = m.fact
@@ -207,13 +182,9 @@ _NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f
 
 def is_spelled(tx: Tx, entity: int, label: str) -> bool:
     """Return whether somebody speaks by a name, or a statement that names the entity spells it so."""
-    found = (
-        tx.execute("SELECT 1 FROM turn WHERE speaker = ? LIMIT 1", (label,)).fetchone()
-        or tx.execute(
-            f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?) LIMIT 1", (entity, label)
-        ).fetchone()
-    )
-    return found is not None
+    told = f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?)"
+    sql = f"SELECT EXISTS (SELECT 1 FROM turn WHERE speaker = ?) OR EXISTS ({told})"
+    return bool(tx.value(sql, (label, entity, label)))
 
 
 def texts_naming(tx: Tx, entity: int) -> Iterator[str]:
@@ -285,7 +256,7 @@ def table_counts(tx: Tx) -> dict[str, int]:
     """Return how many rows each table has that a receipt counts, in a file of any version."""
     there = set(tx.column("SELECT name FROM sqlite_master WHERE type = 'table'"))
     return {
-        table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        table: int(tx.value(f"SELECT count(*) FROM {table}"))
         for table in (*_PLAIN, "artifact", *_VECTORS)
         if table in there
     }
@@ -306,14 +277,13 @@ def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
 
 def corrections_in_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int]]:
     """Return (correction, chunk) of the corrections that have a place in chunks, those that were undone too."""
-    rows = tx.execute(
+    return tx.execute(
         f"""SELECT DISTINCT p.correction, c.id FROM chunk c JOIN session s ON s.id = c.session
             JOIN correction_place p ON p.session_id = s.session_id
             JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
             WHERE c.id {AMONG} AND t.ordinal BETWEEN c.first AND c.last""",
         (tx.ids(chunks),),
-    )
-    return [(row[0], row[1]) for row in rows]
+    ).fetchall()
 
 
 def reword_correction(tx: Tx, correction: int, said: str) -> None:
@@ -348,8 +318,8 @@ def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
     """Delete corrections that no occurrence is left of, and note them so that no merge brings them back."""
     wanted = tx.ids(corrections)
-    keys = tx.execute(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,)).fetchall()
-    note_deleted(tx, (correction_digest(key) for (key,) in keys))
+    keys = tx.column(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,))
+    note_deleted(tx, map(correction_digest, keys))
     tx.execute(f"DELETE FROM correction WHERE id {AMONG}", (wanted,))
 
 
@@ -367,7 +337,7 @@ def note_deleted(tx: Tx, digests: Iterable[bytes]) -> None:
 
 def deleted(tx: Tx) -> frozenset[bytes]:
     """Return the digests of all that was deleted."""
-    return frozenset(row[0] for row in tx.execute("SELECT digest FROM deleted"))
+    return frozenset(tx.column("SELECT digest FROM deleted"))
 
 
 def drop_origins(tx: Tx, origins: Collection[int]) -> None:

@@ -6,12 +6,11 @@ then by row; so whoever has read up to a place goes on behind it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memforest.store.connections import AMONG, Tx
 from memforest.store.sessions import damaged_turns
@@ -19,17 +18,6 @@ from memforest.store.snapshot import muted_turns
 
 QUOTED_MAKERS = ("local-", "verbatim")
 """Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
-
-
-class TurnText(NamedTuple):
-    """A turn with its session's public id."""
-
-    session_id: str
-    turn_id: str
-    speaker: str
-    text: str
-    said_ms: int
-    metadata: dict[str, Any]
 
 
 class FactOccurrence(NamedTuple):
@@ -49,23 +37,21 @@ class FactOccurrence(NamedTuple):
     shown: bool = True
 
 
-def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
-    """Return turns by row id."""
-    found = tx.execute(
-        f"""SELECT t.id, s.session_id, t.turn_id, t.speaker, t.text, t.said_ms, t.metadata FROM turn t
-            JOIN session s ON s.id = t.session WHERE t.id {AMONG}""",
-        (tx.ids(turns),),
-    )
-    return {row[0]: TurnText(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in found}
+class TurnName(NamedTuple):
+    """By what a turn is known outside of its file."""
+
+    session_id: str
+    turn_id: str
 
 
-def turn_names(tx: Tx, turns: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Return (session id, turn id) of turns by row id; their texts are not read."""
-    found = tx.execute(
+def turn_names(tx: Tx, turns: Collection[int]) -> dict[int, TurnName]:
+    """Return the names of turns by row id; their texts are not read."""
+    found = tx.groups(
+        TurnName,
         f"SELECT t.id, s.session_id, t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id {AMONG}",
         (tx.ids(turns),),
     )
-    return {row[0]: (row[1], row[2]) for row in found}
+    return {row: name for row, (name,) in found.items()}
 
 
 def turns_before(
@@ -118,24 +104,20 @@ def fact_sayings(
     return sayings
 
 
-def fact_sources(
-    tx: Tx, facts: Collection[int], without: Collection[int] = ()
-) -> dict[int, list[tuple[str, str]]]:
+def fact_sources(tx: Tx, facts: Collection[int], without: Collection[int] = ()) -> dict[int, list[TurnName]]:
     """Return the (session id, turn id) pairs that support each fact, in the order they were said.
 
     Occurrences with the ids `without` are left out.
     """
-    found = tx.execute(
+    found = tx.groups(
+        TurnName,
         f"""SELECT o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             JOIN session s ON s.id = t.session WHERE o.fact {AMONG} AND o.id NOT {AMONG}
             ORDER BY o.fact, o.said_ms, s.session_id, t.ordinal""",
         (tx.ids(facts), tx.ids(without)),
     )
-    sources: dict[int, list[tuple[str, str]]] = {fact: [] for fact in facts}
-    for fact, session_id, turn_id in found:
-        sources[fact].append((session_id, turn_id))
-    return sources
+    return {fact: found.get(fact, []) for fact in facts}
 
 
 def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
@@ -155,16 +137,14 @@ def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
 
 def statements_of(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
     """Return turn -> texts of the facts that it supports and that are not hidden, in the order said; each turn has an entry."""
-    rows = tx.execute(
+    told = tx.groups(
+        str,
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
            JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
            ORDER BY x.turn, coalesce(o.tie, f.tie), o.id""",
         (tx.ids(turns),),
     )
-    found: dict[int, dict[str, None]] = {turn: {} for turn in turns}
-    for turn, text in rows:
-        found[turn][text] = None
-    return {turn: list(texts) for turn, texts in found.items()}
+    return {turn: [*dict.fromkeys(told.get(turn, ()))] for turn in turns}
 
 
 _FACT_TEXTS = f"""
@@ -310,26 +290,21 @@ def session_ids(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     return tx.pairs(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
 
 
-def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[tuple[str, str]]]]:
+def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[TurnName]]]:
     """Return, by occurrence, its fact and (session id, turn id) of the turns that support it there, in order."""
-    found = tx.execute(
+    found = tx.groups(
+        lambda fact, *turn: (fact, TurnName(*turn)),
         f"""SELECT o.id, o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             JOIN session s ON s.id = t.session WHERE o.id {AMONG} ORDER BY o.id, t.ordinal""",
         (tx.ids(occurrences),),
     )
-    sources = {}
-    for (row, fact), rows in groupby(found, key=itemgetter(0, 1)):
-        sources[row] = fact, [(session, turn) for *_, session, turn in rows]
-    return sources
+    return {row: (said[0][0], [turn for _, turn in said]) for row, said in found.items()}
 
 
 def first_occurrence(tx: Tx, fact: int) -> int:
     """Return the occurrence with which a fact was stored, 0 when it is gone."""
-    found = tx.execute(
-        "SELECT min(id) FROM occurrence WHERE fact = ? AND stored_ms IS NULL", (fact,)
-    ).fetchone()
-    return int(found[0] or 0)
+    return int(tx.value("SELECT min(id) FROM occurrence WHERE fact = ? AND stored_ms IS NULL", (fact,)) or 0)
 
 
 def corrections(tx: Tx, rows: Collection[int]) -> dict[int, tuple[str, str]]:

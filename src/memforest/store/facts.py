@@ -1,8 +1,18 @@
-"""Canonical facts with their occurrences, entities, mentions and states.
+"""Canonical facts with their occurrences, and what these say of entities: mentions, states, names, aliases, relations.
 
 A fact is known by the digest of its wording, so that near-duplicates are found without looking at every fact. What its
 words of time mean is one column: JSON, times in UTC ms. Occurrences without a text, tie or dates of their own have those
 of their fact; a quote that is all of the only turn is not stored again.
+
+A mention without a row of `name_use` spells the label, so most need none. An occurrence that spells a name in several ways
+has a row of each, the label among them; so what is counted does not depend on which spelling came first and became the
+label.
+
+An alias is a short name by which occurrences call an entity; an unused one is deleted. Where occurrences mean two entities
+by one alias, it stands for the one that was called so first, whichever session was stored first.
+
+A relation goes with its occurrence. What the graph makes of relations (edges with weights, intervals and evidence) is kept
+nowhere.
 """
 
 from __future__ import annotations
@@ -10,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
@@ -41,25 +51,18 @@ def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
     )
 
 
-def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
-    """Return the facts that are worded in one of these ways, by row id."""
-    found: set[int] = set()
+def facts_worded(tx: Tx, wordings: Collection[bytes]) -> dict[int, bytes]:
+    """Return the facts that are worded in one of these ways, by row id, each with the digest of its wording."""
+    found: dict[int, bytes] = {}
     for part, marks in parts(set(wordings)):
-        sql = f"SELECT fact FROM derived_wording WHERE fact != {_RULES} AND wording IN ({marks})"
-        found.update(tx.column(sql, part))
-    return sorted(found)
-
-
-def known_wordings(tx: Tx, wanted: Collection[bytes]) -> set[bytes]:
-    """Return those digests of wordings that a fact has."""
-    one = "SELECT 1 FROM derived_wording WHERE wording = ? AND fact != ?"
-    return {digest for digest in wanted if tx.execute(one, (digest, _RULES)).fetchone() is not None}
+        sql = f"SELECT fact, wording FROM derived_wording WHERE fact != {_RULES} AND wording IN ({marks})"
+        found |= tx.pairs(sql, part)
+    return dict(sorted(found.items()))
 
 
 def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
     """Return the digests of facts' wordings."""
-    rows = tx.execute(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
-    return {row[0]: bytes(row[1]) for row in rows}
+    return tx.pairs(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
 
 
 NO_DATES = "[]"
@@ -152,27 +155,29 @@ class EntityRow:
     kind: str
 
 
-_FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
-    stored_ms, dates, verdict FROM fact"""
+_COLUMNS = (
+    """fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics, stored_ms, dates"""
+)
+_FACT = f"SELECT id, {_COLUMNS}, verdict FROM fact"
 
 
-def _fact(row: tuple[object, ...]) -> FactRow:
+def _fact(*row: Any) -> FactRow:
     values = list(row)
     values[7] = bool(row[7])
-    values[10] = tuple(json.loads(str(row[10])))
-    values[12] = read_dates(str(row[12]))
-    return FactRow(*values)  # type: ignore[arg-type]  # a STRICT table's columns have these types
+    values[10] = tuple(json.loads(row[10]))
+    values[12] = read_dates(row[12])
+    return FactRow(*values)
 
 
 def iter_facts(tx: Tx) -> Iterator[FactRow]:
     """Yield all facts in the order they were stored."""
-    return (_fact(row) for row in tx.execute(f"{_FACT} ORDER BY id"))
+    return (_fact(*row) for row in tx.execute(f"{_FACT} ORDER BY id"))
 
 
 def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
     """Return facts by row id."""
-    found = tx.execute(f"{_FACT} WHERE id {AMONG}", (tx.ids(rows),))
-    return {fact.row: fact for fact in map(_fact, found)}
+    found = tx.rows(_fact, f"{_FACT} WHERE id {AMONG}", (tx.ids(rows),))
+    return {fact.row: fact for fact in found}
 
 
 def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
@@ -182,8 +187,7 @@ def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
 
 def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
     """Return the fact with that public id, or None."""
-    row = tx.execute(f"{_FACT} WHERE fact_id = ?", (fact_id,)).fetchone()
-    return None if row is None else _fact(row)
+    return tx.row(_fact, f"{_FACT} WHERE fact_id = ?", (fact_id,))
 
 
 def restate(tx: Tx, fact: FactRow) -> None:
@@ -239,30 +243,26 @@ def occurrences(
     return found
 
 
-def facts_of_chunk(tx: Tx, chunk: int) -> list[int]:
-    """Return the row ids of the facts that a chunk supports."""
-    return tx.column("SELECT DISTINCT fact FROM occurrence WHERE chunk = ? ORDER BY fact", (chunk,))
+def occurrences_in(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
+    """Return the occurrences that chunks tell, each with its fact."""
+    return tx.pairs(
+        f"SELECT id, fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact, id", (tx.ids(chunks),)
+    )
 
 
-_ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
+_ENTITY = "SELECT id, key, label, kind FROM entity"
 
 
 def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key or alias, or None."""
-    if (found := entity_with_key(tx, key)) is not None:
-        return found
-    return tx.row(EntityRow, f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,))
-
-
-def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
-    """Return the entity with that key of its own, or None; aliases do not count."""
-    return tx.row(EntityRow, f"{_ENTITY} WHERE e.key = ?", (key,))
+    found = "(SELECT id FROM entity WHERE key = ?), (SELECT entity FROM alias WHERE key = ?)"
+    return tx.row(EntityRow, f"{_ENTITY} WHERE id = coalesce({found})", (key, key))
 
 
 def entities_with_keys(tx: Tx, keys: Collection[str]) -> dict[str, EntityRow]:
     """Return the entities with these keys of their own, by key; aliases do not count."""
-    found = tx.execute(f"{_ENTITY} WHERE e.key {AMONG}", (tx.ids(keys),))
-    return {row[1]: EntityRow(*row) for row in found}
+    found = tx.rows(EntityRow, f"{_ENTITY} WHERE key {AMONG}", (tx.ids(keys),))
+    return {one.key: one for one in found}
 
 
 def entity_with_row(tx: Tx, row: int) -> EntityRow:
@@ -271,10 +271,7 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
     Raises:
         KeyError: if there is none.
     """
-    found = tx.execute(f"{_ENTITY} WHERE e.id = ?", (row,)).fetchone()
-    if found is None:
-        raise KeyError(row)
-    return EntityRow(*found)
+    return entities(tx, (row,))[row]
 
 
 def demote(tx: Tx, entity: int) -> None:
@@ -296,9 +293,10 @@ def drop_entities(tx: Tx, entities: Collection[int]) -> None:
     tx.executemany("DELETE FROM entity WHERE id = ?", [(entity,) for entity in entities])
 
 
-def entities(tx: Tx) -> list[EntityRow]:
-    """Return all entities, by key."""
-    return tx.rows(EntityRow, f"{_ENTITY} ORDER BY e.key")
+def entities(tx: Tx, only: Collection[int] | None = None) -> dict[int, EntityRow]:
+    """Return entities by row id, in the order of these; with `only`, those with these."""
+    where, args = ("", ()) if only is None else (f"WHERE id {AMONG}", (tx.ids(only),))
+    return {one.row: one for one in tx.rows(EntityRow, f"{_ENTITY} {where} ORDER BY id", args)}
 
 
 KINDS: tuple[EntityKind, ...] = (
@@ -344,8 +342,8 @@ def add_mentions(tx: Tx, rows: Iterable[tuple[int, int, int, int]]) -> None:
 
 def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     """Return (entity, role) of every mention in a fact."""
-    found = tx.execute("SELECT entity, roles FROM mention WHERE fact = ?", (fact,))
-    return sorted({(entity, role) for entity, roles in found for role, bit in ROLES.items() if roles & bit})
+    found = mentions(tx, (fact,))
+    return sorted({(one.entity, role) for one in found for role, bit in ROLES.items() if one.roles & bit})
 
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
@@ -368,7 +366,7 @@ class NewState(NamedTuple):
 
 def add_states(tx: Tx, new: Sequence[NewState]) -> list[int]:
     """Record attributes that occurrences of facts assert of entities; return the rows' ids, in order."""
-    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM state").fetchone()
+    last = tx.value("SELECT coalesce(max(id), 0) FROM state")
     tx.executemany(
         """INSERT INTO state (id, fact, occurrence, entity, attribute, value, previous, change, at_ms)
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -396,31 +394,22 @@ class StoredOccurrence(NamedTuple):
 
 
 def add_facts(tx: Tx, new: Sequence[FactRow]) -> list[int]:
-    """Insert facts (`row` is ignored) and return their row ids, in order."""
+    """Insert facts (`row` and `verdict` are ignored) and return their row ids, in order."""
     first = meta.take_ids(tx, "fact", len(new))
     tx.executemany(
-        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [
-            (
-                row,
-                fact.fact_id,
-                fact.text,
-                fact.speaker,
-                fact.start_ms,
-                fact.end_ms,
-                fact.precision,
-                int(fact.negated),
-                fact.said_ms,
-                fact.tie,
-                json.dumps(fact.topics, ensure_ascii=False),
-                fact.stored_ms,
-                write_dates(fact.dates),
-            )
-            for row, fact in enumerate(new, first)
-        ],
+        f"INSERT INTO fact (id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(row, *_stored(fact)) for row, fact in enumerate(new, first)],
     )
     return list(range(first, first + len(new)))
+
+
+def _stored(fact: FactRow) -> Iterator[object]:
+    """Yield the values of a fact as they are stored, from its identity to its dates."""
+    for name in FactRow.__slots__[1:-1]:
+        value = getattr(fact, name)
+        if name == "topics":
+            value = json.dumps(value, ensure_ascii=False)
+        yield write_dates(value) if name == "dates" else value
 
 
 def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Sequence[int]]) -> list[int]:
@@ -429,7 +418,7 @@ def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Seq
     A wording, dates, a tie and a stored time that are the fact's, and a quote that is all of the only turn, are not stored
     again. An occurrence without a stored time was stored with its fact.
     """
-    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
+    last = tx.value("SELECT coalesce(max(id), 0) FROM occurrence")
     rows = list(range(last + 1, last + 1 + len(new)))
     tx.executemany(
         """INSERT INTO occurrence (id, fact, chunk, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
@@ -460,3 +449,192 @@ def spans_of(tx: Tx, facts: Collection[int]) -> dict[int, tuple[int | None, int 
     """Return the time that facts state, [start, end), and how exactly; None where there is none."""
     rows = tx.execute(f"SELECT id, start_ms, end_ms, precision FROM fact WHERE id {AMONG}", (tx.ids(facts),))
     return {row[0]: row[1:] for row in rows}
+
+
+class Mention(NamedTuple):
+    """A mention as it is stored."""
+
+    fact: int
+    entity: int
+    occurrence: int
+    roles: int
+
+
+def mentions(tx: Tx, facts: Collection[int]) -> list[Mention]:
+    """Return the mentions of facts."""
+    return tx.rows(
+        Mention,
+        f"SELECT fact, entity, occurrence, roles FROM mention WHERE fact {AMONG} ORDER BY occurrence, entity",
+        (tx.ids(facts),),
+    )
+
+
+def states(tx: Tx, occurrence_rows: Collection[int]) -> list[NewState]:
+    """Return the states that occurrences tell, in the order in which they were written."""
+    return tx.rows(
+        NewState,
+        f"""SELECT fact, occurrence, entity, attribute, value, previous, change, at_ms FROM state
+            WHERE occurrence {AMONG} ORDER BY id""",
+        (tx.ids(occurrence_rows),),
+    )
+
+
+def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[tuple[str, int, int]]:
+    """Return (short name, entity, occurrence) of the short names by which occurrences call entities."""
+    return tx.execute(
+        f"SELECT key, entity, occurrence FROM alias_use WHERE occurrence {AMONG} ORDER BY key, occurrence",
+        (tx.ids(occurrence_rows),),
+    ).fetchall()
+
+
+def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
+    """Return how many occurrences facts have."""
+    return tx.pairs(
+        f"SELECT fact, count(*) FROM occurrence WHERE fact {AMONG} GROUP BY fact", (tx.ids(facts),)
+    )
+
+
+SPEAKS = 1
+"""The bit of a mention's roles that names nobody: who speaks."""
+
+
+Spelled: TypeAlias = tuple[int, int, int, str]
+"""A name by which an occurrence of a fact calls an entity: (fact, occurrence, entity, name)."""
+
+
+def add_names(tx: Tx, rows: Iterable[tuple[int, int, str]]) -> None:
+    """Record how occurrences spell the names of entities: (occurrence, entity, name)."""
+    tx.executemany("INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+
+
+def name_uses(tx: Tx) -> list[Spelled]:
+    """Return every name that an occurrence has a row of, by occurrence, entity and name."""
+    return tx.execute("""SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
+           ORDER BY n.occurrence, n.entity, n.name""").fetchall()
+
+
+def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
+    """Return every name by which an occurrence calls some entities, labels among them, by entity, fact and occurrence."""
+    return tx.execute(
+        f"""SELECT m.fact, m.occurrence, m.entity, coalesce(n.name, e.label) FROM mention m JOIN entity e ON e.id = m.entity
+            LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = m.entity
+            WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
+        (tx.ids(entities),),
+    ).fetchall()
+
+
+def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
+    """Return (fact, occurrence, entity) of every mention by the facts that have several occurrences, in this order."""
+    return tx.execute(
+        """SELECT fact, occurrence, entity FROM mention
+           WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1) ORDER BY 1, 2, 3"""
+    ).fetchall()
+
+
+def names_in(tx: Tx, occurrences: Collection[int]) -> list[tuple[int, int, str]]:
+    """Return (occurrence, entity, name) of the names that occurrences have a row of, in order."""
+    return tx.execute(
+        f"SELECT occurrence, entity, name FROM name_use WHERE occurrence {AMONG} ORDER BY occurrence, entity, name",
+        (tx.ids(occurrences),),
+    ).fetchall()
+
+
+_USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
+    JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
+
+
+def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
+    """Record that occurrences call entities by aliases: (alias, entity, occurrence)."""
+    tx.executemany("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+    resolve_aliases(tx, {key for key, _, _ in rows})
+
+
+def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
+    """Set the entity of each alias from its uses, after some were added or deleted."""
+    for key in sorted(keys):
+        had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
+        now = tx.execute(_USED.format(key="?"), (key,)).fetchone()
+        if had == now:
+            continue
+        tx.execute("DELETE FROM alias WHERE key = ?", (key,))
+        if now is not None:
+            tx.execute("INSERT INTO alias VALUES (?, ?)", (key, now[0]))
+
+
+def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
+    """Return (alias, problem) of aliases that contradict their uses."""
+    told = "stands for another entity than whom it is used for, or is used by nothing"
+    rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")
+    found = [(row[0], told) for row in rows]
+    rows = tx.execute("SELECT DISTINCT key FROM alias_use WHERE key NOT IN (SELECT key FROM alias)")
+    found += [(row[0], "is used, and is not there") for row in rows]
+    rows = tx.execute(
+        """SELECT DISTINCT u.key FROM alias_use u WHERE NOT EXISTS
+           (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.entity = u.entity AND m.occurrence = o.id
+            WHERE o.id = u.occurrence)"""
+    )
+    return found + [(row[0], "is used by an occurrence that does not mention the entity") for row in rows]
+
+
+STAMP = "graph_stamp"
+"""The setting of the memory that triggers raise with every write of a relation, a name's use or a choice."""
+
+
+class RelationRow(NamedTuple):
+    """A relation that an occurrence of a fact states; `at_ms` is the start of the fact's stated time, else `said_ms`."""
+
+    id: int
+    fact: int
+    occurrence: int
+    source: int
+    label: str
+    target: int
+    at_ms: int
+    said_ms: int
+
+
+_RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, coalesce(f.start_ms, o.said_ms), o.said_ms
+    FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact"""
+
+
+def add_relations(tx: Tx, rows: Iterable[tuple[int, int, int, str, int]]) -> None:
+    """Store relations that occurrences of facts state: (fact, occurrence, source, label, target).
+
+    A repeated relation of one occurrence is stored once; a relation of an entity to itself is not stored.
+    """
+    tx.executemany(
+        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT DO NOTHING""",
+        [row for row in rows if row[2] != row[4]],
+    )
+
+
+def drop_relations(tx: Tx, rows: Collection[int]) -> None:
+    """Delete relations."""
+    tx.executemany("DELETE FROM relation WHERE id = ?", [(row,) for row in sorted(rows)])
+
+
+def count_relations(tx: Tx) -> int:
+    """Return how many relations are stated, each counted once however often it is."""
+    found = tx.value("SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation)")
+    return int(found)
+
+
+def read_relations(tx: Tx) -> list[RelationRow]:
+    """Return all relations, by id."""
+    return tx.rows(RelationRow, f"{_RELATION} ORDER BY r.id")
+
+
+def relations_of(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
+    """Return the relations of facts, by id."""
+    return tx.rows(RelationRow, f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
+
+
+def graph_stamp(tx: Tx) -> int:
+    """Return a number that is another one after every change of a relation, a name's use or a choice."""
+    return int(meta.get(tx, STAMP) or 0)
+
+
+def raise_graph_stamp(tx: Tx) -> None:
+    """Raise the stamp after rows were written past the triggers."""
+    meta.put(tx, STAMP, str(graph_stamp(tx) + 1))

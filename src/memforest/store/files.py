@@ -49,6 +49,9 @@ OWN_FILE = 0o600
 """Mode of the files that we make: for their owner alone, whatever the umask."""
 SALT_BYTES = 32
 MOST_BYTES = 10_000
+_BLOCK_BYTES = 1 << 20
+_PART = ".part"
+"""Ending of the name of a file that is not whole yet."""
 _DIGITS = re.compile("(?:[0-9a-f]{2})+")
 
 
@@ -104,15 +107,10 @@ def write(path: Path, salt: Salt) -> None:
     """Put the salt of a memory's file in the place of the one that is there, whole or not at all; durable on return.
 
     Raises:
-        OSError: if it cannot be written.
+        StoreWriteError: if it cannot be written.
     """
-    made = _written(path, salt)
-    try:
-        made.replace(salt_file(path))
-    except OSError:
-        made.unlink()
-        raise
-    sync_directory(path.parent)
+    with new_file(salt_file(path), overwrite=True) as made:
+        made.write_text(_written(salt))
 
 
 def make(path: Path, key: Key) -> tuple[Salt, bool]:
@@ -120,46 +118,26 @@ def make(path: Path, key: Key) -> tuple[Salt, bool]:
 
     Raises:
         StoreKeyError: if the one that is there is damaged.
-        OSError: if it cannot be written.
+        StoreWriteError: if it cannot be written.
     """
     random = new_salt()
     salt = Salt(random, (key.of_file(random).check,))
-    made = _written(path, salt)
     try:
-        os.link(made, salt_file(path))  # unlike a renaming it puts nothing in the place of what is there
-    except FileExistsError:
+        with new_file(salt_file(path), overwrite=False) as made:
+            made.write_text(_written(salt))
+    except InputError:  # there is one
         return read(path) or salt, False
-    except OSError:  # a file system without links
-        if (found := read(path)) is not None:
-            return found, False
-        made.replace(salt_file(path))
-    finally:
-        made.unlink(missing_ok=True)
-    sync_directory(path.parent)
     return salt, True
 
 
-def _written(path: Path, salt: Salt) -> Path:
-    """Write a salt to a new file beside its place and return that."""
-    place = path.with_name(f"{salt_file(path).name}-{secrets.token_hex(8)}")
-    text = json.dumps({"salt": salt.salt.hex(), "keys": list(salt.checks), "plain": salt.plain})
-    number = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWN_FILE)
-    try:
-        with os.fdopen(number, "wb") as file:
-            if sys.platform != "win32":
-                os.fchmod(number, OWN_FILE)  # a umask may take away the owner's rights too
-            file.write(text.encode() + b"\n")
-            file.flush()
-            os.fsync(number)
-    except OSError:
-        place.unlink()
-        raise
-    return place
+def _written(salt: Salt) -> str:
+    """Return what stands in the file of a salt."""
+    return json.dumps({"salt": salt.salt.hex(), "keys": list(salt.checks), "plain": salt.plain}) + "\n"
 
 
 def remove_unfinished(path: Path) -> None:
     """Delete the temporary salt files of interrupted writers; none may be at work."""
-    for one in path.parent.glob(f"{salt_file(path).name}-*"):
+    for one in path.parent.glob(f".{glob.escape(salt_file(path).name)}.*{_PART}"):
         one.unlink(missing_ok=True)
 
 
@@ -172,25 +150,24 @@ def erase(path: Path) -> None:
         OSError: if it cannot be written.
     """
     remove_unfinished(path)
-    place = salt_file(path)
+    overwrite(salt_file(path))
+    sync(path.parent)
+
+
+def overwrite(path: Path) -> None:
+    """Overwrite a file with zeros and remove it; one that is not there is passed over.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
     with suppress(FileNotFoundError):
-        with place.open("r+b") as file:
-            file.write(bytes(place.stat().st_size))
+        with path.open("r+b") as file:
+            left = path.stat().st_size
+            while left > 0:
+                left -= file.write(bytes(min(left, _BLOCK_BYTES)))
             file.flush()
             os.fsync(file.fileno())
-        place.unlink()
-        sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make durable which names a directory has; a no-op on Windows, which offers no such call."""
-    if sys.platform == "win32":
-        return
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+        path.unlink()
 
 
 UNFINISHED = ("-new", "-old")
@@ -360,11 +337,6 @@ class DatabaseFile:
             )
 
     @property
-    def unfinished(self) -> bool:
-        """Whether it was being encrypted, decrypted or given another key, and that was interrupted."""
-        return any(beside(self.path, ending).exists() for ending in UNFINISHED)
-
-    @property
     def outdated(self) -> bool:
         """Whether a file that is only looked at has been written since the last connection to it was opened."""
         return self.readonly and state_of(self.path) != self._seen
@@ -493,6 +465,11 @@ def remove_files(path: Path) -> int:
 def count_files(path: Path) -> int:
     """Return how many files a database has."""
     return sum(one.exists() for one in (path, *(beside(path, ending) for ending in BESIDE)))
+
+
+def unfinished(path: Path) -> bool:
+    """Return whether a file was being encrypted, decrypted or given another key, and that was interrupted."""
+    return any(beside(path, ending).exists() for ending in UNFINISHED)
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -645,19 +622,33 @@ def new_file(target: Path, *, overwrite: bool) -> Iterator[Path]:
         StoreWriteError: if the file cannot be made, or the disk is full.
     """
     _refuse(target, overwrite)
-    made = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    made = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_PART}")
     with mapped_errors(target):
         os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, OWN_FILE))
         try:
             made.chmod(OWN_FILE)  # a umask may take away the owner's rights too
             yield made
-            _sync(made)
-            _refuse(target, overwrite)  # it may have come meanwhile
-            made.replace(target)
-            _sync(target.parent)
+            sync(made)
+            if overwrite or not _linked(made, target):
+                made.replace(target)
+            sync(target.parent)
         finally:
             for left in (made, *(made.with_name(made.name + end) for end in ("-wal", "-shm", "-journal"))):
                 left.unlink(missing_ok=True)
+
+
+def _linked(made: Path, target: Path) -> bool:
+    """Give a file a name that nothing has; return False, and do nothing, on a file system without links.
+
+    Raises:
+        InputError: if there is something of that name, which may have come meanwhile.
+    """
+    try:
+        os.link(made, target)  # unlike a renaming it puts nothing in the place of what is there
+    except OSError:
+        _refuse(target, overwrite=False)
+        return False
+    return True
 
 
 def _refuse(target: Path, overwrite: bool) -> None:
@@ -676,7 +667,7 @@ def _refuse(target: Path, overwrite: bool) -> None:
         raise InputError(f"there is no directory {str(target.parent)!r}; make it, or name another")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Write a file, or the names in a directory, through to the disk; Windows has no way to do the latter."""
     if sys.platform == "win32" and path.is_dir():
         return

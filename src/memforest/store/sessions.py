@@ -15,11 +15,11 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from memforest.records import TimeSource, Turn
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx
+from memforest.store.connections import AMONG, Args, Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
 
@@ -96,14 +96,6 @@ def brought(tx: Tx, write: WriteKey) -> tuple[list[int], list[int], list[int]]:
         f"SELECT id FROM state WHERE occurrence {AMONG} ORDER BY id", (tx.ids([row for row, *_ in found]),)
     )
     return [*added], [*merged], [row for (row,) in states]
-
-
-def chunks_of(tx: Tx, write: WriteKey) -> list[int]:
-    """Return the chunks that hold turns of a write, by ordinal."""
-    return tx.column(
-        "SELECT ordinal FROM chunk WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
-        (write.session, write.first, write.first + write.turns),
-    )
 
 
 AGAIN = "restore a backup, or ingest the session again with replace=True"
@@ -190,31 +182,51 @@ class StoredTurn(NamedTuple):
     stored_ms: int
     origin: int | None = None
 
+    @property
+    def turn(self) -> Turn:
+        """The turn as it was given."""
+        return Turn(
+            id=self.turn_id,
+            speaker=self.speaker,
+            text=self.text,
+            said=from_ms(self.said_ms),
+            ordinal=self.ordinal,
+            role=self.role,
+            time_source=cast(TimeSource, self.time_source),
+            metadata=json.loads(self.metadata),
+        )
+
 
 _TURN = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker, t.role, t.text, t.said_ms,
     t.time_source, t.metadata, t.stored_ms, t.origin FROM turn t JOIN session s ON s.id = t.session"""
 
 
-def turns_with_ids(tx: Tx, rows: Collection[int]) -> list[StoredTurn]:
+def turns_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, StoredTurn]:
     """Return turns by row id, in the order of their sessions and positions."""
-    return tx.rows(StoredTurn, f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
+    found = tx.rows(StoredTurn, f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
+    return {turn.row: turn for turn in found}
 
 
-def turns_of_session(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[StoredTurn]:
-    """Return the turns of a session with ordinals from `first` to `last`, both included, in order."""
+def turns_of_session(
+    tx: Tx, session: int, first: int = 0, last: int = MOST, most: int = MOST
+) -> list[StoredTurn]:
+    """Return the turns of a session with ordinals from `first` to `last`, both included, in order; the first `most` of them."""
     return tx.rows(
         StoredTurn,
-        f"{_TURN} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
-        (session, first, last),
+        f"{_TURN} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal LIMIT ?",
+        (session, first, last, most),
     )
 
 
 def turns_behind(tx: Tx, session: int, said_ms: int) -> list[StoredTurn]:
     """Return the turns of a session that stand behind those said at a time, in order."""
-    (first,) = tx.execute(
-        "SELECT min(ordinal) FROM turn WHERE session = ? AND said_ms > ?", (session, said_ms)
-    ).fetchone()
+    first = tx.value("SELECT min(ordinal) FROM turn WHERE session = ? AND said_ms > ?", (session, said_ms))
     return [] if first is None else turns_of_session(tx, session, first)
+
+
+def turn_with_id(tx: Tx, session: int, turn_id: str) -> StoredTurn | None:
+    """Return the turn of a session with that id, or None."""
+    return tx.row(StoredTurn, f"{_TURN} WHERE t.session = ? AND t.turn_id = ?", (session, turn_id))
 
 
 def insert_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:
@@ -287,27 +299,20 @@ def add_session(
     return row
 
 
-def _session(row: tuple[object, ...]) -> SessionRow:
-    rowid, session_id, status, infer, stored, metadata, count, start, end, following, erased = row
-    return SessionRow(
-        row=cast(int, rowid),
-        session_id=str(session_id),
-        status=cast("Literal['received', 'ingested']", status),
-        infer=bool(infer),
-        stored_ms=cast(int, stored),
-        metadata=json.loads(str(metadata)),
-        turns=cast(int, count),
-        start_ms=cast(int, start),
-        end_ms=cast(int, end),
-        next=cast(int, following),
-        erased=cast(int, erased),
+def _sessions(tx: Tx, where: str = "", args: Args = ()) -> list[SessionRow]:
+    """Return the sessions that a condition limits, in time order (ties by session id)."""
+    return tx.rows(
+        lambda row, session_id, status, infer, stored_ms, metadata, *counts: SessionRow(
+            row, session_id, status, bool(infer), stored_ms, json.loads(metadata), *counts
+        ),
+        f"{_SESSION} {where} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id",
+        args,
     )
 
 
 def find_session(tx: Tx, session_id: str) -> SessionRow | None:
     """Return the session with that id, or None."""
-    row = tx.execute(f"{_SESSION} WHERE s.session_id = ? GROUP BY s.id", (session_id,)).fetchone()
-    return None if row is None else _session(row)
+    return next(iter(_sessions(tx, "WHERE s.session_id = ?", (session_id,))), None)
 
 
 def session_with_row(tx: Tx, row: int) -> SessionRow:
@@ -316,16 +321,14 @@ def session_with_row(tx: Tx, row: int) -> SessionRow:
     Raises:
         KeyError: if there is none.
     """
-    found = tx.execute(f"{_SESSION} WHERE s.id = ? GROUP BY s.id", (row,)).fetchone()
-    if found is None:
-        raise KeyError(row)
-    return _session(found)
+    for found in _sessions(tx, "WHERE s.id = ?", (row,)):
+        return found
+    raise KeyError(row)
 
 
 def list_sessions(tx: Tx) -> list[SessionRow]:
     """Return all sessions in time order (ties by session id)."""
-    rows = tx.execute(f"{_SESSION} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id")
-    return [_session(row) for row in rows]
+    return _sessions(tx)
 
 
 def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) -> None:
@@ -335,15 +338,7 @@ def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) ->
 
 def waiting(tx: Tx) -> int:
     """Return how many sessions are received but not ingested."""
-    return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
-
-
-def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
-    """Return the turn of a session with that id, or None."""
-    at = tx.execute(
-        "SELECT ordinal FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id)
-    ).fetchone()
-    return None if at is None else turns(tx, session, at[0], at[0])[0][1]
+    return int(tx.value("SELECT count(*) FROM session WHERE status = 'received'"))
 
 
 def unfinished(tx: Tx) -> list[int]:
@@ -359,7 +354,7 @@ def delete_session(tx: Tx, session: int) -> None:
 
 def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list[int]:
     """Insert turns, each with its digest, and return their row ids, in order."""
-    (session_id,) = tx.execute("SELECT session_id FROM session WHERE id = ?", (session,)).fetchone()
+    session_id = tx.value("SELECT session_id FROM session WHERE id = ?", (session,))
     return insert_turns(
         tx,
         [
@@ -382,28 +377,9 @@ def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list
     )
 
 
-def turn_of(row: Sequence[Any]) -> Turn:
-    """Return the turn of a row: its id, then turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata."""
-    return Turn(
-        id=row[1],
-        speaker=row[2],
-        text=row[3],
-        said=from_ms(row[4]),
-        ordinal=row[5],
-        role=row[6],
-        time_source=cast(TimeSource, row[7]),
-        metadata=json.loads(row[8]),
-    )
-
-
 def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[int, Turn]]:
     """Return a session's turns with their row ids, in order; with `first` and `last`, those between."""
-    rows = tx.execute(
-        """SELECT id, turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata
-           FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal""",
-        (session, first, last),
-    )
-    return [(row[0], turn_of(row)) for row in rows]
+    return [(one.row, one.turn) for one in turns_of_session(tx, session, first, last)]
 
 
 def turn_rows(tx: Tx, session: int) -> set[int]:
@@ -432,25 +408,12 @@ def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> N
 
 def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:
     """Return a session's chunks, in order; with `first` and `last`, those of the turns between."""
-    rows = tx.execute(
+    return tx.rows(
+        lambda *row: ChunkRow(*(*row[:-1], tuple(map(tuple, json.loads(row[-1]))))),
         """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
            FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
         (session, first, last),
     )
-    return [
-        ChunkRow(
-            row=row[0],
-            session=row[1],
-            ordinal=row[2],
-            first=row[3],
-            last=row[4],
-            status=row[5],
-            reason=row[6],
-            maker=row[7],
-            skipped=tuple((turn, reason) for turn, reason in json.loads(row[8])),
-        )
-        for row in rows
-    ]
 
 
 def copy_chunks(tx: Tx, session: int, copied: Sequence[ChunkRow]) -> range:
@@ -519,10 +482,8 @@ def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
            ON CONFLICT (memory, user_id) DO NOTHING""",
         (origin.memory, origin.user_id, merged_ms, origin.label, names),
     )
-    found = tx.execute(
-        "SELECT id FROM origin WHERE memory = ? AND user_id = ?", (origin.memory, origin.user_id)
-    )
-    return int(found.fetchone()[0])
+    found = "SELECT id FROM origin WHERE memory = ? AND user_id = ?"
+    return int(tx.value(found, (origin.memory, origin.user_id)))
 
 
 def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
@@ -548,9 +509,10 @@ RARE = 50
 """An entity is looked up among the facts in their order where one of so many names it, else its facts are gathered and sorted."""
 
 _AT = "coalesce(f.start_ms, f.said_ms)"
-_SHOWN = "f.verdict < 2"
 _IN_SESSION = """f.id IN (SELECT o.fact FROM turn t JOIN occurrence_turn x ON x.turn = t.id
     JOIN occurrence o ON o.id = x.occurrence WHERE t.session = ?)"""
+_NAMES = "EXISTS (SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?)"
+_NAMED_BY = "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
 
 
 def shown_facts_after(
@@ -573,25 +535,30 @@ def shown_facts_after(
         session: only facts that it supports.
     """
     start = after or FactKey(FIRST_MS, "", 0)
-    where, args = [f"{_AT} >= ?", f"({_AT}, f.tie, f.id) > (?, ?, ?)", _SHOWN], [start.at_ms, *start]
-    if session is not None:
-        where, args = [*where, _IN_SESSION], [*args, session]
-    if entity is not None:
-        named = "SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?"
-        times, facts = tx.execute(
-            "SELECT (SELECT count(*) FROM mention WHERE entity = ?), (SELECT count(*) FROM fact)", (entity,)
-        ).fetchone()
-        where.append(
-            f"EXISTS ({named})"
-            if session is not None or times * RARE > facts
-            else "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
-        )
-        args.append(entity)
+    rare = session is None and entity is not None and not _often_named(tx, entity)
+    where, args = _shown(entity, session, by_entity=rare)
     return tx.rows(
         FactKey,
-        f"SELECT {_AT}, f.tie, f.id FROM fact f WHERE {' AND '.join(where)} ORDER BY 1, 2, 3 LIMIT ? OFFSET ?",
-        (*args, most, offset),
+        f"""SELECT {_AT}, f.tie, f.id FROM fact f WHERE {_AT} >= ? AND ({_AT}, f.tie, f.id) > (?, ?, ?) AND {where}
+            ORDER BY 1, 2, 3 LIMIT ? OFFSET ?""",
+        (start.at_ms, *start, *args, most, offset),
     )
+
+
+def _shown(entity: int | None, session: int | None, *, by_entity: bool) -> tuple[str, list[int]]:
+    """Return the condition of facts `f` that are not hidden, name an entity and are supported by a session, with its values.
+
+    With `by_entity` they are gathered from what names the entity, else each is looked up there.
+    """
+    of_entity = _NAMED_BY if by_entity else _NAMES
+    wanted = [(_IN_SESSION, session), (of_entity, entity)]
+    given = [(sql, value) for sql, value in wanted if value is not None]
+    return " AND ".join(["f.verdict < 2", *(sql for sql, _ in given)]), [value for _, value in given]
+
+
+def _often_named(tx: Tx, entity: int) -> bool:
+    often = "SELECT (SELECT count(*) FROM mention WHERE entity = ?) * ? > (SELECT count(*) FROM fact)"
+    return bool(tx.value(often, (entity, RARE)))
 
 
 def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
@@ -604,57 +571,38 @@ def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
 
 def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None) -> int:
     """Return how many facts are not hidden; of those, how many name an entity and are supported by a session."""
-    hidden = "(SELECT id FROM fact WHERE verdict > 1)"
-    if session is not None:
-        also = (
-            ""
-            if entity is None
-            else "AND EXISTS (SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?)"
-        )
-        found = tx.execute(
-            f"SELECT count(*) FROM fact f WHERE {_SHOWN} AND {_IN_SESSION} {also}",
-            (session,) if entity is None else (session, entity),
-        )
-    elif entity is not None:
-        found = tx.execute(
-            f"SELECT count(DISTINCT fact) FROM mention WHERE entity = ? AND fact NOT IN {hidden}", (entity,)
-        )
-    else:
-        found = tx.execute(f"SELECT (SELECT count(*) FROM fact) - (SELECT count(*) FROM {hidden})")
-    return int(found.fetchone()[0])
+    if entity is None and session is None:  # by way of an index of the hidden ones
+        hidden = "SELECT count(*) FROM fact WHERE verdict > 1"
+        return int(tx.value(f"SELECT (SELECT count(*) FROM fact) - ({hidden})"))
+    where, args = _shown(entity, session, by_entity=session is None)
+    return int(tx.value(f"SELECT count(*) FROM fact f WHERE {where}", args))
 
 
 def sessions_after(tx: Tx, after: tuple[int, str] | None, most: int) -> list[SessionRow]:
     """Return sessions in time order (ties by id), from behind the (first time in ms, id) of another one."""
     first_ms, session_id = after or (FIRST_MS, "")
-    rows = tx.execute(
+    wanted = tx.column(
         """SELECT s.id FROM turn t CROSS JOIN session s ON s.id = t.session
            WHERE t.said_ms >= ? AND (t.said_ms, s.session_id) > (?, ?) AND t.id =
            (SELECT u.id FROM turn u WHERE u.session = t.session ORDER BY u.said_ms, u.id LIMIT 1)
            ORDER BY t.said_ms, s.session_id LIMIT ?""",
         (first_ms, first_ms, session_id, most),
     )
-    wanted = [row for (row,) in rows]
-    found = tx.execute(f"{_SESSION} WHERE s.id {AMONG} GROUP BY s.id", (tx.ids(wanted),))
-    by_row = {row[0]: _session(row) for row in found}
-    return [by_row[row] for row in wanted if row in by_row]
+    return _sessions(tx, f"WHERE s.id {AMONG}", (tx.ids(wanted),))
 
 
 def count_sessions(tx: Tx) -> int:
     """Return how many sessions there are."""
-    return int(tx.execute("SELECT count(*) FROM session").fetchone()[0])
+    return int(tx.value("SELECT count(*) FROM session"))
 
 
-def participants(tx: Tx, sessions: Collection[int]) -> dict[int, tuple[str, ...]]:
+def participants(tx: Tx, sessions: Collection[int]) -> dict[int, list[str]]:
     """Return who speaks in sessions, in the order of their first turns."""
-    rows = tx.execute(
-        f"SELECT session, speaker, min(ordinal) AS first FROM turn WHERE session {AMONG} GROUP BY 1, 2 ORDER BY first",
+    return tx.groups(
+        lambda speaker, _: str(speaker),
+        f"SELECT session, speaker, min(ordinal) FROM turn WHERE session {AMONG} GROUP BY 1, 2 ORDER BY 3",
         (tx.ids(sessions),),
     )
-    found: dict[int, list[str]] = {}
-    for session, speaker, _ in rows:
-        found.setdefault(session, []).append(speaker)
-    return {session: tuple(names) for session, names in found.items()}
 
 
 def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
@@ -665,11 +613,10 @@ def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
     )
 
 
-def turns_after(tx: Tx, session: int, after: int, most: int) -> list[tuple[int, Turn, int]]:
-    """Return turns of a session behind the one with an ordinal: row id, turn, and when it was stored."""
-    rows = tx.execute(
-        """SELECT id, turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata, stored_ms
-           FROM turn WHERE session = ? AND ordinal > ? ORDER BY ordinal LIMIT ?""",
-        (session, after, most),
+def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
+    """Return id -> row of the session with an id and of the sessions that merges named after it; `first` stands first."""
+    return tx.pairs(
+        """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
+           OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
+        (root, first, f"{root}~", f"{root}~g", first),
     )
-    return [(row[0], turn_of(row), row[9]) for row in rows]

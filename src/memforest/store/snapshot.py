@@ -39,14 +39,6 @@ class StateSeen(NamedTuple):
     row: int = 0
 
 
-class EntityName(NamedTuple):
-    """An entity's names."""
-
-    key: str
-    label: str
-    kind: str
-
-
 class SessionSpan(NamedTuple):
     """Where a session stands in the order of turns."""
 
@@ -131,14 +123,10 @@ def said_often(tx: Tx, only: Only = None, without: Collection[int] = ()) -> dict
 
     Occurrences with the ids `without` are left out.
     """
-    often = "WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
-    where, args = (often, ()) if only is None else _among(tx, "fact", only)
-    found: dict[int, list[int]] = {}
-    for row, fact, said_ms in tx.execute(
-        f"SELECT id, fact, said_ms FROM occurrence {where} ORDER BY said_ms", args
-    ):
-        if row not in without:
-            found.setdefault(fact, []).append(said_ms)
+    often = "fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
+    among, args = (often, ()) if only is None else (f"fact {AMONG}", (tx.ids(only),))
+    sql = f"SELECT fact, said_ms FROM occurrence WHERE {among} AND id NOT {AMONG} ORDER BY said_ms"
+    found = tx.groups(int, sql, (*args, tx.ids(without)))
     return {fact: tuple(times) for fact, times in found.items() if len(times) > 1}
 
 
@@ -207,14 +195,6 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     )
 
 
-def states_of_chunk(tx: Tx, chunk: int) -> list[int]:
-    """Return the row ids of the observations that a chunk's statements make."""
-    return tx.column(
-        "SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence WHERE o.chunk = ? ORDER BY s.id",
-        (chunk,),
-    )
-
-
 _OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = :entity AND s.attribute = :attribute"
 _BEFORE = f"{_OF} AND s.at_ms <= :at_ms AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (:at_ms, :tie, :fact, :row)"
 """The observations of an attribute before another one, whose values are bound by name."""
@@ -256,13 +236,6 @@ def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tup
                 OR s.previous {AMONG_IDS})""",
         {**state._asdict(), "ids": tx.ids(values)},
     ).fetchall()
-
-
-def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:
-    """Return entities' names by row id."""
-    where, args = _among(tx, "id", only)
-    rows = tx.execute(f"SELECT id, key, label, kind FROM entity {where} ORDER BY id", args)
-    return {row[0]: EntityName(*row[1:]) for row in rows}
 
 
 def names(tx: Tx) -> dict[str, int]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from memforest.errors import MemForestError
-from memforest.store import derived, entities, meta
+from memforest.store import derived, facts, meta
 from memforest.store.connections import Tx, errors
 from memforest.store.derived import pack_text, unpack_text
 from memforest.times import EARLIEST, LATEST, to_ms
@@ -215,7 +215,7 @@ def filling(tx: Tx) -> Iterator[None]:
     for _, sql in found:
         tx.execute(sql)
     for kind in COUNTED:
-        (last,) = tx.execute(f"SELECT coalesce(max(id), 0) FROM {kind}").fetchone()
+        last = tx.value(f"SELECT coalesce(max(id), 0) FROM {kind}")
         meta.take_ids(tx, kind, last)
     newest = meta.change_position(tx)
     tx.execute("DELETE FROM change")
@@ -223,7 +223,7 @@ def filling(tx: Tx) -> Iterator[None]:
         "INSERT INTO change (seq, kind, item) SELECT ?, 'turn', coalesce(max(id), 0) FROM turn", (newest + 2,)
     )
     derived.forget_word_changes(tx)
-    entities.has_changed(tx)
+    facts.raise_graph_stamp(tx)
 
 
 def insert_rows(tx: Tx, part: Part, rows: Iterable[list[Any]], count: Counter[str]) -> None:

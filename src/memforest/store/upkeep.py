@@ -47,7 +47,6 @@ from memforest.store.database import APPLICATION_ID, CLOSE_TIMEOUT_MS, GATE, Dat
 from memforest.store.derived import unpack_text
 from memforest.store.files import (
     MAGIC,
-    UNFINISHED,
     DatabaseFile,
     Salt,
     beside,
@@ -58,7 +57,7 @@ from memforest.store.files import (
     refuse_link,
     remove_files,
     scrub,
-    sync_directory,
+    sync,
     uri_of,
 )
 from memforest.store.sessions import damaged_turns
@@ -279,7 +278,7 @@ def _contents(tx: Tx) -> tuple[int, int, int, bytes]:
     for row, digest in tx.execute("SELECT id, digest FROM turn ORDER BY id"):
         whole.update(b"%d:%b" % (row, digest))
     sessions, turns, facts = (
-        int(tx.execute(f"SELECT count(*) FROM {one}").fetchone()[0]) for one in ("session", "turn", "fact")
+        int(tx.value(f"SELECT count(*) FROM {one}")) for one in ("session", "turn", "fact")
     )
     return sessions, turns, facts, whole.digest()
 
@@ -317,7 +316,6 @@ def discard_unwritten(path: Path, key: Key | None = None, *, salt: bool = False)
 
 
 RETRY_S = 0.01
-CHUNK_BYTES = 1 << 20
 
 
 _Key = FileKey | None
@@ -359,13 +357,15 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
     old, new = (None if one is None else one.of_file(salt.salt) for one in (have, want))
     ways = _ways(path, salt, old, new)
     after = Salt(salt.salt, () if new is None else (new.check,), plain=new is None)
-    if ways[0] == new and path.exists() and salt == after and not _left(path):
+    if ways[0] == new and path.exists() and salt == after and not files.unfinished(path):
         # Nothing is to do if the file is what is wanted, as the likeliest way opens it; nothing is written here.
         with suppress(*errors()), closing(connect(path, 0, new)) as conn:
             if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
                 return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
-        if way == new and salt == after and not _left(path):  # another process has just come to its end
+        if (
+            way == new and salt == after and not files.unfinished(path)
+        ):  # another process has just come to its end
             return False
         if way != new:
             both = Salt(
@@ -491,7 +491,7 @@ def _copy(path: Path, conn: Connection, old: _Key, new: _Key, kept: ExitStack) -
         CorruptStoreError: if they are not the same.
     """
     copy = beside(path, "-new")
-    _overwrite(copy)
+    files.overwrite(copy)
     make_own(copy)
     try:
         with ExitStack() as own:
@@ -506,12 +506,11 @@ def _copy(path: Path, conn: Connection, old: _Key, new: _Key, kept: ExitStack) -
                 raise CorruptStoreError(
                     f"{path.name!r}: its copy differs in {different}; run `memforest verify`, or restore it from a backup"
                 )
-        with copy.open("r+b") as file:
-            os.fsync(file.fileno())
+        sync(copy)
     except BaseException:
         kept.close()
         with suppress(OSError):  # the next call does it; this error must not mask the first
-            _overwrite(copy)
+            files.overwrite(copy)
         raise
 
 
@@ -563,34 +562,15 @@ def _switch(path: Path, new: _Key, conn: Connection, kept: ExitStack) -> None:
         held = kept.enter_context(closing(connect(copy, 0, new)))
         held.execute("BEGIN EXCLUSIVE")
     copy.replace(path)
-    sync_directory(path.parent)
-
-
-def _left(path: Path) -> bool:
-    """Return whether an interrupted call has left files beside a file."""
-    return any(beside(path, ending).exists() for ending in UNFINISHED)
+    sync(path.parent)
 
 
 def _wipe(path: Path) -> None:
     """Overwrite and remove the old file, and whatever an interrupted call has left."""
     files.remove_unfinished(path)
-    _overwrite(beside(path, "-new"))
+    files.overwrite(beside(path, "-new"))
     old = beside(path, "-old")
     if old.exists() and old.samefile(path):  # interrupted before the switch: another name of the file itself
         old.unlink()
-    _overwrite(old)
-    sync_directory(path.parent)
-
-
-def _overwrite(path: Path) -> None:
-    """Overwrite a file with zeros and remove it; one that is not there is passed over."""
-    try:
-        with path.open("r+b") as file:
-            left = path.stat().st_size
-            while left > 0:
-                left -= file.write(bytes(min(left, CHUNK_BYTES)))
-            file.flush()
-            os.fsync(file.fileno())
-    except FileNotFoundError:
-        return
-    path.unlink()
+    files.overwrite(old)
+    sync(path.parent)

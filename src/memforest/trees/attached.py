@@ -14,9 +14,9 @@ from memforest.errors import ConfigError, CorruptStoreError, IndexStateError, No
 from memforest.search.cache import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.settings import INDEX_SETTINGS, kept_json, read_index_settings, with_kept
-from memforest.store import artifacts, indexes
+from memforest.store import artifacts, meta
 from memforest.store.connections import Tx
-from memforest.store.indexes import IndexRow
+from memforest.store.meta import IndexRow
 from memforest.trees.flat import FactsIndex, FlatIndex
 from memforest.trees.hmem import HMemIndex
 from memforest.trees.index import Index
@@ -79,13 +79,13 @@ class Attached:
 
     def begin(self, tx: Tx) -> None:
         """Add the configured indexes to a new memory."""
-        if not indexes.rows(tx):
+        if not meta.index_rows(tx):
             for name in self._config.indexes:
                 self.add(tx, name)
 
     def of(self, tx: Tx) -> list[Index]:
         """Return the memory's indexes, by name."""
-        return [self.open(row) for row in indexes.rows(tx)]
+        return [self.open(row) for row in meta.index_rows(tx)]
 
     def get(self, tx: Tx, name: str, *, listed: bool = False) -> Index:
         """Return an index of the memory, or one that stores nothing unless it must be `listed`.
@@ -94,12 +94,12 @@ class Attached:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
         """
-        row = indexes.find(tx, name)
+        row = meta.find_index(tx, name)
         if row is not None:
             return self.open(row)
         index = make_index(name, self._config.index_settings.get(name))
         if listed or name not in STORED_NOTHING:  # else it has nothing of its own
-            has = ", ".join(one.name for one in indexes.rows(tx))
+            has = ", ".join(one.name for one in meta.index_rows(tx))
             raise NotFoundError(
                 f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {has}"
             )
@@ -113,7 +113,7 @@ class Attached:
             name: the one asked for; None for the first that is configured and that the memory has.
         """
         if name is None:
-            own = [row.name for row in indexes.rows(tx)]
+            own = [row.name for row in meta.index_rows(tx)]
             name = next((one for one in (*self._config.indexes, *own) if one in own), None)
         return make_index("flat") if name is None else self.get(tx, name)
 
@@ -143,9 +143,9 @@ class Attached:
             ConfigError: if the name is unknown, the settings are wrong, or the memory has it already.
         """
         index = make_index(name, self._config.index_settings.get(name), given)
-        if indexes.find(tx, name) is not None:
+        if meta.find_index(tx, name) is not None:
             raise ConfigError(f"this memory has the index {name!r} already")
-        indexes.add(tx, IndexRow(name, kept_json(index.settings, given)))
+        meta.add_index(tx, IndexRow(name, kept_json(index.settings, given)))
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
@@ -155,7 +155,7 @@ class Attached:
             NotFoundError: the memory has no such index.
             ConfigError: if it is the only one.
         """
-        rows = indexes.rows(tx)
+        rows = meta.index_rows(tx)
         if all(row.name != name for row in rows):
             has = ", ".join(row.name for row in rows)
             raise NotFoundError(f"this memory has no index {name!r}; it has: {has}")
@@ -164,7 +164,7 @@ class Attached:
                 f"{name!r} is the only index of this memory, and without one it cannot be searched; "
                 "add another one first"
             )
-        indexes.remove(tx, name)
+        meta.remove_index(tx, name)
 
     def counts(self, tx: Tx, snapshot: Snapshot, row: IndexRow) -> dict[str, Any]:
         """Return the counts of an index, with its trees, their kinds, inner nodes and leaves; counted once for each state of the memory."""
@@ -219,19 +219,19 @@ def _as_kept(value: Any) -> str:
 
 def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> None:
     """Let a memory keep the configured settings of an index from now on."""
-    row = indexes.find(tx, name)
+    row = meta.find_index(tx, name)
     if row is None:
         return
     if changed := changed_settings(config, row, attached.open(row)):
         kept = {**json.loads(row.settings), **{key: new for key, (_, new) in changed.items()}}
         text = json.dumps(kept, sort_keys=True, ensure_ascii=False)
-        indexes.change(tx, name, text)
+        meta.change_index(tx, name, text)
 
 
 def outdated(tx: Tx, config: Config, attached: Attached) -> dict[str, str]:
     """Return the indexes that have other settings than are configured, by name, with the difference."""
     found: dict[str, str] = {}
-    for row in indexes.rows(tx):
+    for row in meta.index_rows(tx):
         changed = changed_settings(config, row, attached.open(row))
         why = [f"{key} is {old!r}, and {new!r} is set" for key, (old, new) in changed.items()]
         if why:

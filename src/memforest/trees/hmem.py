@@ -46,10 +46,10 @@ from memforest.search.filters import (
 )
 from memforest.search.forest import Forest, as_keys
 from memforest.search.snapshot import Snapshot
-from memforest.store import artifacts, entities, evidence, meta
+from memforest.store import artifacts, meta
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.sessions import damaged_turns
+from memforest.store.sessions import damaged_turns, turns_with_ids
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
 from memforest.trees.hmem_find import explore_of, find
@@ -82,7 +82,7 @@ def lines_of(
     hits = list(each.values())[:most]
     nodes = list(found.nodes)[:most]
     turns = {int(snapshot.turns.ids[hit.turn]) for hit in hits}
-    said = evidence.turn_texts(tx, turns - damaged_turns(tx, turns).keys())
+    said = turns_with_ids(tx, turns - damaged_turns(tx, turns).keys())
     facts = facts_rows.facts_with_ids(
         tx, {int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0}
     )
@@ -579,7 +579,7 @@ class HMemIndex(Index):
             "fragments": len(snapshot.turns.ids),
             **levels,
             "entities": len(snapshot.entities),
-            "edges": entities.count_relations(tx),
+            "edges": facts_rows.count_relations(tx),
         }
 
     def notes(self, tx: Tx) -> list[str]:

@@ -21,6 +21,7 @@ from memforest.search.snapshot import Snapshot, as_array, once_per_snapshot, ran
 from memforest.store import evidence
 from memforest.store.connections import Tx
 from memforest.store.meta import changes_since
+from memforest.store.sessions import turns_with_ids
 
 LANES = (np.uint64(0x9AE16A3B2F90404F), np.uint64(0xC949D7C7509E6557))
 """What sets the two numbers of a digest apart."""
@@ -65,7 +66,7 @@ _kept = once_per_snapshot(
 
 def turn_lines(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
     """Return the lines that may be shown for turns, by row id; see `memforest.store.evidence.told_lines`."""
-    said = evidence.turn_texts(tx, turns)
+    said = turns_with_ids(tx, turns)
     return evidence.told_lines(tx, {turn: f"{one.speaker}: {one.text}" for turn, one in said.items()})
 
 

@@ -28,8 +28,9 @@ from memforest.reading.tokens import count_words
 from memforest.search.snapshot import Ints, Snapshot, once_per_snapshot
 from memforest.search.timeline import same_value, states_of_entity
 from memforest.store.connections import Tx
-from memforest.store.evidence import QUOTED_MAKERS, fact_sayings, turn_texts
+from memforest.store.evidence import QUOTED_MAKERS, fact_sayings
 from memforest.store.facts import FactRow, facts_with_ids, mentions_of
+from memforest.store.sessions import turns_with_ids
 from memforest.text import entity_key
 from memforest.times import one_line
 
@@ -230,7 +231,7 @@ class _Section:
             for one in found
             if one.turns[-1] in here
         ]
-        spoken = turn_texts(self._teller.tx, {one.turns[-1] for _, one in sayings})
+        spoken = turns_with_ids(self._teller.tx, {one.turns[-1] for _, one in sayings})
         for fact, one in sayings:
             last = spoken[one.turns[-1]]
             quoted = one.maker.startswith(QUOTED_MAKERS) and one.corrected_ms is None
@@ -281,7 +282,7 @@ class _Section:
         rows = self._turns[~turns.muted[self._turns]]
         if len(rows) > MOST_SAID:
             rows = rows[np.linspace(0, len(rows) - 1, MOST_SAID).round().astype(np.int64)]
-        texts = turn_texts(self._teller.tx, turns.ids[rows].tolist())
+        texts = turns_with_ids(self._teller.tx, turns.ids[rows].tolist())
         said = [(row, one_line(texts[int(turns.ids[row])].text)) for row in rows.tolist()]
         short = [(row, text) for row, text in said if text and count_words(text) <= MOST_WORDS]
         best = most_telling([text for _, text in short], MOST["said"] * MOST_WORDS)[: MOST["said"]]

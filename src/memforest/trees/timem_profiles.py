@@ -23,7 +23,7 @@ from memforest.search.forest import Forest, as_keys
 from memforest.search.snapshot import Snapshot
 from memforest.store import artifacts
 from memforest.store.connections import Tx
-from memforest.store.evidence import turn_texts
+from memforest.store.sessions import turns_with_ids
 from memforest.text import cut, lexical_tokens
 from memforest.times import one_line
 from memforest.trees.index import FoundProfile, Index, ProfileRequest, leaves_beneath, ready_rows
@@ -221,7 +221,7 @@ def _written(
     for row in leaves_beneath(forest, month).tolist():
         places = slice(int(forest.item[row]), int(forest.item_end[row]))
         below[row] = snapshot.turns.ids[places][~snapshot.turns.muted[places]].tolist()
-    said = turn_texts(tx, [turn for own in below.values() for turn in own])
+    said = turns_with_ids(tx, [turn for own in below.values() for turn in own])
     spoken = {node: [(said[turn].speaker, said[turn].text) for turn in own] for node, own in below.items()}
     supports = Supports(spoken)
     people: dict[int | str, list[str]] = {}

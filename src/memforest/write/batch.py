@@ -321,7 +321,6 @@ class Batch:
             usage=cost,
             warnings=(
                 *self.warnings,
-                *stored.problems,
                 *stored.notes,
                 *_turn_warnings(stored.refused, done.chunks),
                 *(self._whole_warnings() if last else ()),

@@ -30,9 +30,7 @@ from memforest.store import derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
-from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
 from memforest.store.facts import FactRow
-from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.write.reword import (
     Naming,
@@ -198,13 +196,7 @@ class _Instead:
         there = {(one.correction, one.chunk, one.turns): one for one in said.instead}
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
         gone = [one for key, one in there.items() if key not in asked]
-        ids = [one.row for one in gone]
-        lost, _, _, reworded = without_occurrences(
-            self._tx,
-            sorted({one.fact for one in gone}),
-            aliases_of_occurrences(self._tx, ids),
-            lambda: corrections_rows.drop_said_instead(self._tx, ids),
-        )
+        lost, _, _, reworded = without_occurrences(self._tx, {one.row: one.fact for one in gone})
         self.gone += lost
         self.unembedded |= reworded
         made = set()
@@ -295,7 +287,8 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
     stored_ms: dict[str, int] = {}
     superseded: set[tuple[str, str]] = set()
     for chunk in chunks:
-        facts = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
+        here = facts_rows.occurrences_in(tx, (chunk,))
+        facts = facts_rows.facts_with_ids(tx, set(here.values()))
         said = facts_rows.occurrences(tx, facts)
         own: dict[str, int] = {}
         for row, fact in facts.items():
@@ -304,7 +297,7 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
                 if one.chunk == chunk:
                     own[fact_identity(one.text, start, end, one.dates)] = one.stored_ms
         stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
-        ended = superseded_facts(tx, states_of_chunk(tx, chunk))
+        ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
         facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
         superseded |= {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
     return stored_ms, superseded
@@ -335,12 +328,8 @@ def retract_chunk(tx: Tx, chunk: int) -> bool:
     Returns:
         Whether a fact that stays is worded otherwise now, so that it needs a new vector.
     """
-    facts = facts_rows.facts_of_chunk(tx, chunk)
-
-    def delete() -> None:
-        sessions.delete_chunk(tx, chunk)
-
-    _, _, left, reworded = without_occurrences(tx, facts, aliases_of_chunk(tx, chunk), delete)
+    _, _, left, reworded = without_occurrences(tx, facts_rows.occurrences_in(tx, (chunk,)))
+    sessions.delete_chunk(tx, chunk)
     settle_verdicts(tx, left)
     return reworded
 

@@ -34,7 +34,7 @@ from memforest.store.database import Database
 from memforest.store.erase import counting, note_deleted, owner_of, table_counts
 from memforest.store.facts import OccurrenceRow
 from memforest.store.files import count_files, remove_files
-from memforest.store.sessions import turns_with_ids
+from memforest.store.sessions import turn_with_id, turns_with_ids
 from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
@@ -102,7 +102,7 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
         start, end = target.during
         found.whole(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
     cuts = []
-    for spot in turns_with_ids(tx, found.pieces):
+    for spot in turns_with_ids(tx, found.pieces).values():
         pieces = found.pieces[spot.row]
         cuts.append(TurnCut(spot, None if pieces is None else without(spot.text, pieces)))
     return cuts, found.forced, found.texts
@@ -116,12 +116,12 @@ def _session(tx: Tx, session_id: str) -> int:
 
 
 def _turn(tx: Tx, session_id: str, turn_id: str) -> int:
-    row = erase.turn_named(tx, _session(tx, session_id), turn_id)
-    if row is None:
+    found = turn_with_id(tx, _session(tx, session_id), turn_id)
+    if found is None:
         raise NotFoundError(
             f"session {cut(repr(session_id), 60)} has no turn {cut(repr(turn_id), 60)}; it may be deleted already"
         )
-    return row
+    return found.row
 
 
 def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
@@ -141,14 +141,11 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
     Those are what they quote; of a turn that is not quoted, the sentences that share words with the statement; of one that
     shares none, all.
     """
-    texts = {
-        spot.row: spot.text
-        for spot in turns_with_ids(tx, {turn for one in occurrences for turn in one.turns})
-    }
+    texts = turns_with_ids(tx, {turn for one in occurrences for turn in one.turns})
     for one in occurrences:
         found.forced.add(one.row)
         for turn in one.turns:
-            text = texts[turn]
+            text = texts[turn].text
             pieces = quoted(text, one.quote) or sharing(text, content_words(one.text))
             if pieces:
                 found.add(turn, pieces)
@@ -191,7 +188,7 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
             {item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)
         ]
         rows |= set[int].intersection(*having) if having else set(erase.all_turns(tx))
-    return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows)]
+    return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows).values()]
 
 
 _TABLES: Mapping[str, tuple[str, ...]] = {

@@ -21,11 +21,9 @@ from typing import Any
 from memforest.reading.canonical import speaker_key
 from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, erase, meta, sessions
-from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.entities import resolve_aliases
-from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.facts import FactRow, OccurrenceRow, resolve_aliases
 from memforest.store.sessions import StoredTurn, turns_of_session
 from memforest.text import lexical_tokens
 from memforest.times import from_ms
@@ -180,9 +178,9 @@ def _drop_occurrences(
     """
     lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
     spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
-    facts = erase.facts_of_chunks(tx, lost)
+    facts = set(facts_rows.occurrences_in(tx, lost).values())
     names = erase.entities_spelled(tx, facts)
-    told = entities_rows.of_facts(tx, facts)
+    told = facts_rows.relations_of(tx, facts)
     going: dict[int, int] = {}
     within: dict[int, int] = {}
     for occurrences in facts_rows.occurrences(tx, facts).values():
@@ -205,7 +203,7 @@ def _drop_occurrences(
         for one in told
         if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
     ]
-    entities_rows.drop(tx, labelled)
+    facts_rows.drop_relations(tx, labelled)
     freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
     more_used, more_named = erase.drop_occurrences(tx, freed.made)
     erase.drop_corrections(tx, freed.gone)

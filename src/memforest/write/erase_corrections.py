@@ -226,7 +226,7 @@ class FreedCorrections:
     def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
         """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
         held = corrections.places_of(self.tx, one.row)
-        spots = {spot.row: spot for spot in turns_with_ids(self.tx, {place.turn for place in held})}
+        spots = turns_with_ids(self.tx, {place.turn for place in held})
         left, gone = {}, []
         for place in held:
             text = self.left.get(place.turn, spots[place.turn].text)
@@ -258,7 +258,7 @@ class FreedCorrections:
     def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
         """Return the words of turns, and of those that are read with them, as they are left."""
         found: set[str] = set()
-        for spot in turns_with_ids(self.tx, {turn for turn, _ in places}):
+        for spot in turns_with_ids(self.tx, {turn for turn, _ in places}).values():
             first = max(0, spot.ordinal - CONTEXT_TURNS)
             for near in turns_of_session(self.tx, spot.session, first, spot.ordinal):
                 text = self.left.get(near.row, near.text)

@@ -16,7 +16,7 @@ from memforest.read.quoting import derived_id
 from memforest.reading.canonical import EntityBook, speaker_key
 from memforest.records import EntityKind
 from memforest.search.vectors import index_tokens
-from memforest.store import copying, corrections, derived, entities, meta, sessions
+from memforest.store import corrections, derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import SentencePlace, add_places
@@ -60,13 +60,11 @@ def merge_choices(db: Database, other: Database, renamed: Names) -> None:
         decisions = corrections.history(source)
         if not decisions:
             return
-        there = copying.entities(source, {row for one in decisions for row in (one.entity, one.other)})
+        there = facts_rows.entities(source, {row for one in decisions for row in (one.entity, one.other)})
         with db.write() as tx:
-            found = {
-                row: facts_rows.entity_with_key(tx, renamed.entity(entity)[0])
-                for row, entity in there.items()
-            }
-            here = {row: entity.row for row, entity in found.items() if entity is not None}
+            keys = {row: renamed.entity(entity)[0] for row, entity in there.items()}
+            found = facts_rows.entities_with_keys(tx, keys.values())
+            here = {row: found[key].row for row, key in keys.items() if key in found}
             known = {one[1:] for one in corrections.history(tx)}
             for one in decisions:
                 if one.entity in here and one.other in here:
@@ -109,7 +107,7 @@ def copy_sessions(tx: Tx, source: Tx, merging: Merging, part: Sequence[SessionPl
 
 def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     """Delete what of turns that were copied is not to be here, by row; None is all of one."""
-    spots = turns_with_ids(tx, cuts)
+    spots = turns_with_ids(tx, cuts).values()
     # An origin stays, also when nothing of it does: later sessions refer to it.
     wanted = [
         TurnCut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row])
@@ -121,7 +119,7 @@ def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     alive = facts_rows.facts_with_ids(tx, set(merging.facts.values()))
     merging.facts = {there: row for there, row in merging.facts.items() if row in alive}
     merging.new_facts &= merging.facts.keys()
-    merging.new_entities &= copying.entities(tx, merging.new_entities).keys()
+    merging.new_entities &= facts_rows.entities(tx, merging.new_entities).keys()
 
 
 class _Part:
@@ -215,7 +213,8 @@ class _Part:
             new.append(placed._replace(turn_id=turn_id))
         self._copy_turns(coming, new)
         self.cuts |= {self._turns[turn.row]: rest[turn.row] for turn in coming if rest[turn.row] != turn.text}
-        ordinals = {turn.row: turn.ordinal for turn in turns_with_ids(self._tx, set(one.here.values()))}
+        here = turns_with_ids(self._tx, set(one.here.values()))
+        ordinals = {row: turn.ordinal for row, turn in here.items()}
         cut_anew: list[ChunkRow] = []
         for chunk in chunks:
             own = [at[turn.ordinal] for turn in coming if chunk.first <= turn.ordinal <= chunk.last]
@@ -356,12 +355,14 @@ class _Part:
                     value=names.speaker(one.value),
                     previous=None if one.previous is None else names.speaker(one.previous),
                 )
-                for one in copying.states(source, own)
+                for one in facts_rows.states(source, own)
             ],
         )
-        short = copying.alias_uses(source, own)
-        entities.use_aliases(tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short])
-        entities.add_relations(
+        short = facts_rows.alias_uses(source, own)
+        facts_rows.use_aliases(
+            tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short]
+        )
+        facts_rows.add_relations(
             tx,
             [
                 (
@@ -371,20 +372,20 @@ class _Part:
                     called(one.fact, one.label),
                     here[one.target],
                 )
-                for one in entities.of_facts(source, reading.facts)
+                for one in facts_rows.relations_of(source, reading.facts)
                 if one.occurrence in own
             ],
         )
         spelled: dict[tuple[int, int], set[str]] = {}
-        for occurrence, entity, name in entities.of_occurrences(source, own):
+        for occurrence, entity, name in facts_rows.names_in(source, own):
             spelled.setdefault((occurrence, entity), set()).add(name)
         said: dict[tuple[int, int], set[str]] = {}  # two there may be one here
         for mention in mentions:
-            plain = {there[mention.entity].label} if mention.roles != entities.SPEAKS else set[str]()
+            plain = {there[mention.entity].label} if mention.roles != facts_rows.SPEAKS else set[str]()
             found = spelled.get((mention.occurrence, mention.entity), plain)
             now = said.setdefault((own[mention.occurrence], here[mention.entity]), set())
             now.update(called(mention.fact, name) for name in found)
-        entities.add_names(
+        facts_rows.add_names(
             tx,
             [
                 (occurrence, entity, name)
@@ -425,7 +426,7 @@ def _restate(
 ) -> None:
     """Derive facts anew that were here, and those of which only a part of the occurrences came."""
     came = Counter(one.fact for one in found)
-    whole = copying.occurrence_counts(source, came)
+    whole = facts_rows.occurrence_counts(source, came)
     by_here: dict[int, list[int]] = {}
     for row in came:
         # Under other ids sessions of one time may stand in another order.

@@ -21,7 +21,7 @@ from memforest.errors import CorruptStoreError
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import PlacedFact, Same, fact_identity, plan_facts, tie_end, wording_rules
 from memforest.records import ExtractedFact, Mention, ResolvedDate
-from memforest.store import copying, corrections, derived, erase, sessions
+from memforest.store import corrections, derived, erase, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, Tx
 from memforest.store.corrections import Correction, SentencePlace, corrections_of
@@ -42,7 +42,7 @@ class OtherFacts:
     """Facts of another memory as they are called here, by their rows there; nothing of this memory is in it."""
 
     facts: Mapping[int, FactRow]
-    mentions: Mapping[int, Sequence[copying.MentionCopy]]
+    mentions: Mapping[int, Sequence[facts_rows.Mention]]
     called: Mapping[int, Sequence[tuple[str, str]]]
     """Fact -> (name there, name here) of those in it who are called otherwise here."""
     entities: Mapping[int, EntityRow]
@@ -91,11 +91,11 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
         CorruptStoreError: if one is not what its identity was made of.
     """
     facts = facts_rows.facts_with_ids(source, rows)
-    mentions: dict[int, list[copying.MentionCopy]] = {}
-    for one in copying.mentions(source, rows):
+    mentions: dict[int, list[facts_rows.Mention]] = {}
+    for one in facts_rows.mentions(source, rows):
         mentions.setdefault(one.fact, []).append(one)
     named = {one.entity for found in mentions.values() for one in found}
-    entities = copying.entities(source, named)
+    entities = facts_rows.entities(source, named)
     called = _called(source, mentions, entities, names) if names else {}
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
     words = derived.words_of(source, "fact", rows)
@@ -116,14 +116,14 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
 
 def _called(
     source: Tx,
-    mentions: Mapping[int, Sequence[copying.MentionCopy]],
+    mentions: Mapping[int, Sequence[facts_rows.Mention]],
     entities: Mapping[int, EntityRow],
     names: Names,
 ) -> dict[int, list[tuple[str, str]]]:
     """Return fact -> (name there, name here), short forms included, of those who are called otherwise here."""
     short: dict[int, set[tuple[int, str]]] = {}
     occurrences = {one.occurrence for found in mentions.values() for one in found}
-    for key, entity, occurrence in copying.alias_uses(source, occurrences):
+    for key, entity, occurrence in facts_rows.alias_uses(source, occurrences):
         short.setdefault(occurrence, set()).add((entity, key))
     found: dict[int, list[tuple[str, str]]] = {}
     for fact, ones in mentions.items():
@@ -201,7 +201,7 @@ def _maybe_near(tx: Tx, reading: OtherFacts, new: Mapping[str, int], threshold: 
         for identity, row in new.items()
         if row in reading.vectors
     }
-    worded = facts_rows.known_wordings(tx, set(digests.values()))
+    worded = set(facts_rows.facts_worded(tx, digests.values()).values())
     return [identity for identity, one in digests.items() if one in worded]
 
 
@@ -256,7 +256,7 @@ def occurrences_told(
         whole: those that come as they are; of others come the occurrences of turns that all come.
         new: turns that come.
     """
-    found = facts_rows.occurrences(source, erase.facts_of_chunks(source, chunks))
+    found = facts_rows.occurrences(source, set(facts_rows.occurrences_in(source, chunks).values()))
     told = [
         one
         for ones in found.values()
@@ -393,7 +393,7 @@ class _Standing:
             gone: set[str] = set()
             left: set[str] = set()
             if (one := self._becomes.get(session_id)) is not None:
-                spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
+                spots = turns_with_ids(self._tx, set(one.here.values()))
                 for turn in turns_of_session(self._source, one.there.row):
                     spot = spots.get(one.here.get(turn.row, 0))
                     text = turn.text if one.rest is None else one.rest.get(turn.row)

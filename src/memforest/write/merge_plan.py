@@ -25,7 +25,7 @@ from memforest.read.quoting import copy_digests, derived_id, holds, root_id
 from memforest.reading.canonical import Same, speaker_key
 from memforest.reading.timestamps import stored_zone
 from memforest.reading.tokens import split_sentences
-from memforest.store import copying, facts, meta, sessions
+from memforest.store import facts, meta, sessions
 from memforest.store.connections import Tx, sqlite_damage
 from memforest.store.database import Database
 from memforest.store.erase import deleted
@@ -142,7 +142,7 @@ def _owner(
         return {key: owner.label}
     owners = {speaker_key(owner.label): owner.user_id}
     owners |= {speaker_key(one.label): one.user_id for one in known}
-    if key not in owners or None in (facts.entity_with_key(source, key), facts.entity_with_key(tx, key)):
+    if key not in owners or not all(facts.entities_with_keys(one, (key,)) for one in (source, tx)):
         return {}
     if asked.same_person is None:
         raise InputError(
@@ -159,7 +159,7 @@ def _known_key(source: Tx, name: object, what: str) -> str:
         InputError: if it is no name, or nobody and nothing there is called so.
     """
     key = speaker_key(check_id(name, what))
-    if key is None or facts.entity_with_key(source, key) is None:
+    if key is None or not facts.entities_with_keys(source, (key,)):
         raise InputError(f"{what}: nobody and nothing in the memory that is merged is called {shown(name)}")
     return key
 
@@ -248,7 +248,7 @@ def becomes(tx: Tx, source: Tx, there: SessionRow, known: Plan) -> SessionPlan:
         there: the session.
         known: what is known of both. With its `overwrite` what is here under an id goes where it has other turns too.
     """
-    found = copying.sessions_with_root(tx, root_id(there.session_id), there.session_id)
+    found = sessions.sessions_with_root(tx, root_id(there.session_id), there.session_id)
     if not found and not known.deleted:
         return SessionPlan(there, there.session_id, "new")
     theirs = turns_of_session(source, there.row)
@@ -499,10 +499,10 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
 
 def _joined(tx: Tx, source: Tx, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who takes part in both memories under one name, and what else has one name in both."""
-    here = {one.key: one for one in facts.entities(tx)}
+    here = {one.key: one for one in facts.entities(tx).values()}
     people: list[str] = []
     things: list[str] = []
-    for one in facts.entities(source):
+    for one in sorted(facts.entities(source).values(), key=lambda entity: entity.key):
         key, label = names.entity(one)
         if key in here:
             takes_part = "participant" in (one.kind, here[key].kind)

@@ -39,7 +39,7 @@ from memforest.read.stored import IndexView, VerifyReport
 from memforest.read.verify import wrong_vectors, wrong_words
 from memforest.read.views import index_views
 from memforest.search.vectors import VectorMaker, check_own, digest, index_tokens, keep_embedder
-from memforest.store import artifacts, checks, derived, indexes, meta, sessions
+from memforest.store import artifacts, checks, derived, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow, damaged_turns
@@ -100,15 +100,15 @@ def _begin(maker: VectorMaker) -> bool:
     model = maker.embedder.model_id
     with maker.db.write() as tx:
         if meta.get(tx, "embedder") == model and derived.dimension(tx) in (None, maker.embedder.dimension):
-            indexes.drop(tx)
+            meta.drop_next(tx)
             return False
-        indexes.begin(tx, model)
+        meta.begin_next(tx, model)
     return True
 
 
 def _left(db: Database) -> int:
     with db.read() as tx:
-        return indexes.lacking_count(tx)
+        return meta.count_lacking_next(tx)
 
 
 async def _make(maker: VectorMaker, kind: derived.ItemKind, progress: Progress) -> None:
@@ -129,34 +129,34 @@ async def _make(maker: VectorMaker, kind: derived.ItemKind, progress: Progress) 
 def _block(db: Database, kind: derived.ItemKind, after: int) -> tuple[int | None, list[tuple[int, str]]]:
     """Return the last id of the next block and its (item, text to embed); damaged turns get no vector."""
     with db.read() as tx:
-        rows = indexes.lacking(tx, kind, after, BLOCK)
+        rows = meta.lacking_next(tx, kind, after, BLOCK)
         return (rows[-1][0] if rows else None), to_embed(tx, kind, rows)
 
 
 def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorRow]) -> None:
     """Write the vectors of those items that still lack one and whose text is unchanged."""
     with maker.db.write() as tx:
-        if indexes.next_embedder(tx) != maker.embedder.model_id:
+        if meta.next_embedder(tx) != maker.embedder.model_id:
             return  # another process has switched, or has begun with a third embedder
-        rows = indexes.lacking(tx, kind, found[0][0] - 1, 2 * BLOCK)
+        rows = meta.lacking_next(tx, kind, found[0][0] - 1, 2 * BLOCK)
         now = {(item, digest(text)) for item, text in to_embed(tx, kind, rows)}
-        indexes.put(tx, kind, [row for row in found if row[:2] in now])
+        meta.put_next(tx, kind, [row for row in found if row[:2] in now])
 
 
 def _switch(db: Database, maker: VectorMaker) -> bool:
     """Switch to the new vectors, unless too many are lacking; return whether the memory has them."""
     model = maker.embedder.model_id
     with db.write() as tx:
-        if indexes.next_embedder(tx) != model:
+        if meta.next_embedder(tx) != model:
             if meta.get(tx, "embedder") == model:
                 return True  # another process was quicker
             raise StoreLockedError(
                 f"another process is giving {db.path.name!r} another embedder than {model!r}; one at a time"
             )
-        lacking = indexes.lacking_count(tx)
+        lacking = meta.count_lacking_next(tx)
         if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
             return False
-        indexes.switch(tx)
+        meta.switch_embedder(tx)
         meta.forget(tx)  # a vector that changes in place is not noted
         meta.bump(tx)
     return True
@@ -207,7 +207,7 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
 
 def _stale(writer: SessionWriter) -> list[int]:
     with writer.db.read() as tx:
-        return indexes.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
+        return meta.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
 
 
 def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
@@ -304,7 +304,7 @@ def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[
     Raises:
         SessionConflictError: never, as the turns were compared in this transaction.
     """
-    known = indexes.facts_stored(tx, [chunk.row for chunk in old])
+    known = meta.facts_stored(tx, [chunk.row for chunk in old])
     for chunk in old:
         retract_chunk(tx, chunk.row)
     wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
@@ -314,7 +314,7 @@ def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[
     done = CommittedSession()
     if outcomes:
         commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
-    indexes.keep_stored(tx, known)
+    meta.keep_stored(tx, known)
     meta.bump(tx)
 
 
@@ -475,8 +475,8 @@ def _vectors(tx: Tx) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
-    if indexes.problems(tx):
-        indexes.drop(tx)
+    if meta.next_problems(tx):
+        meta.drop_next(tx)
     return f"dropped {len(wrong) + artifacts.drop_damaged(tx)} wrong vectors and summaries, to be made anew"
 
 

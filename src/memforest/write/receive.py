@@ -16,7 +16,7 @@ from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.ports import Embedder
 from memforest.read.quoting import gone_digests
-from memforest.read.views import LITTLE, known_shares, unknown_note
+from memforest.read.views import known_shares, unknown_note
 from memforest.reading.periods import window_of
 from memforest.reading.timestamps import keep_zone, learn_order, order_of, zone_of
 from memforest.records import Turn
@@ -108,20 +108,19 @@ class Receiver:
                 write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
             written = time.perf_counter()
         stored.timer.add("store.commit", written)
-        note = None
+        notes = [*reading.notes]
         if self.embedder is not None and reading.turns:
             shares = known_shares(self.embedder, [turn.text for turn in reading.turns])
-            if (share := sum(shares) / len(shares)) < LITTLE:
-                note = unknown_note(share, self.embedder.model_id, "this session")
+            if note := unknown_note(sum(shares) / len(shares), self.embedder.model_id, "this session"):
+                notes.insert(0, note)
         behind = max(reading.late, stored.late)
         return replace(
             stored,
             reworded=stored.reworded or late,
-            problems=() if note is None else (note,),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
             known_turns=len(reading.turns) + reading.known - stored.new_turns,
-            notes=(*reading.notes, *([OUT_OF_ORDER.format(behind)] if behind else ()), *doubts),
+            notes=(*notes, *([OUT_OF_ORDER.format(behind)] if behind else ()), *doubts),
         )
 
     def _repeated(self, tx: Tx, arrival: SessionInput, write: WriteKey) -> StoredSession:

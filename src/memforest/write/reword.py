@@ -8,7 +8,7 @@ occurrence that is taken back leaves nothing of its wording or its speaker behin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -25,33 +25,22 @@ from memforest.records import EntityKind, ExtractedFact
 from memforest.search.as_of import restated
 from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, sessions
-from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.entities import resolve_aliases
-from memforest.store.erase import move_occurrence
-from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts
+from memforest.store.erase import drop_occurrences, move_occurrence
+from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts, resolve_aliases
 from memforest.text import entity_key
 from memforest.times import from_ms
 
 
-def without_occurrences(
-    tx: Tx, facts: Collection[int], called: Collection[str], delete: Callable[[], None]
-) -> Lessened:
-    """Delete occurrences of facts, and whatever nothing else supports: facts, entities, aliases.
-
-    Args:
-        tx: the open write transaction.
-        facts: rows of the facts that lose an occurrence.
-        called: the aliases that those use.
-        delete: deletes the occurrences.
+def without_occurrences(tx: Tx, occurrences: Mapping[int, int]) -> Lessened:
+    """Delete occurrences, each with the row of its fact, and whatever nothing else supports: facts, entities, aliases.
 
     Returns:
         What became of the facts.
     """
-    named = {entity for fact in facts for entity, _ in facts_rows.mentions_of(tx, fact)}
-    delete()
-    lessened = lessen_facts(tx, facts)
+    called, named = drop_occurrences(tx, occurrences)
+    lessened = lessen_facts(tx, set(occurrences.values()))
     drop_unnamed(tx, named)
     resolve_aliases(tx, called)
     return lessened
@@ -272,7 +261,7 @@ class Naming:
         facts_rows.add_mentions(self.tx, [(*at, roles) for at, roles in self._mentions.items()])
         states = facts_rows.add_states(self.tx, self._states) if self._states else []
         if self._relations:
-            entities_rows.add_relations(self.tx, self._relations)
+            facts_rows.add_relations(self.tx, self._relations)
         if self._names:
-            entities_rows.add_names(self.tx, self._names)
+            facts_rows.add_names(self.tx, self._names)
         return states

@@ -52,13 +52,10 @@ class StoredSession:
     """What was taken back has left facts that are worded otherwise, and without a vector."""
     told: EarlierResults = field(default_factory=lambda: ({}, ()))
     """What earlier results have reported of the chunks that are cut anew."""
-    """What indexes have written because something was taken back."""
-    problems: tuple[str, ...] = ()
-    """Which indexes could not place what was written, and why."""
     refused: tuple[Refused, ...] = ()
     """Turns that the caller gave and that could not be stored."""
     notes: tuple[str, ...] = ()
-    """What the caller should know of how the turns were read."""
+    """What the caller should know of the turns, and of how they were read."""
     timer: Timer = field(default_factory=Timer)
     infer: bool = True
     first: int = 0  # the ordinal of the first new turn
@@ -87,34 +84,20 @@ class StoredSession:
         """The open chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
         speakers, chunks = self.speakers, []
         for chunk_row in self.chunk_rows:
-            turns = [turn for _, turn in self.span(chunk_row.first, chunk_row.last)]
-            before = [turn for _, turn in self.span(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)]
-            chunk = Chunk(
-                session_id=self.session_id,
-                ordinal=chunk_row.ordinal,
-                turns=tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES),
-                before=tuple(
-                    turn
-                    for turn in before
-                    if turn.role not in UNSPOKEN_ROLES and turn.ordinal not in self.damaged
-                ),
-                participants=speakers,
-                day_first=self.day_first,
-            )
-            chunks.append(chunk)
+            turns = self._spoken(chunk_row.first, chunk_row.last)
+            before = self._spoken(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)
+            before = tuple(turn for turn in before if turn.ordinal not in self.damaged)
+            chunks.append(Chunk(self.session_id, chunk_row.ordinal, turns, before, speakers, self.day_first))
         return chunks
 
     @property
     def open_chunks(self) -> list[ChunkReport]:
         """A report of each open chunk: left, or failed before."""
-        return [
-            ChunkReport(
-                tuple(turn.id for _, turn in self.span(chunk_row.first, chunk_row.last)),
-                "left" if chunk_row.status == "pending" else "failed",
-                failure=chunk_row.reason,
-            )
-            for chunk_row in self.chunk_rows
-        ]
+        ids = {ordinal: turn.id for ordinal, (_, turn) in self.turns.items()}
+        return [report_of(chunk, ids) for chunk in self.chunk_rows]
+
+    def _spoken(self, first: int, last: int) -> tuple[Turn, ...]:
+        return tuple(turn for _, turn in self.span(first, last) if turn.role not in UNSPOKEN_ROLES)
 
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
         """Return the turns from ordinal `first` to `last`, both included, with their row ids; deleted ones are absent."""
@@ -277,7 +260,7 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
     added, merged, states = sessions.brought(tx, write)
     ended = superseded_facts(tx, states)
     texts = facts.facts_with_ids(tx, {*added, *merged, *(row for row, _ in ended)})
-    wanted = set(sessions.chunks_of(tx, write))
+    chunks = sessions.chunks(tx, write.session, write.first, write.first + write.turns - 1)
     ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
     return replace(
         result,
@@ -287,16 +270,17 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
         added=tuple(texts[row].text for row in added),
         merged=tuple(texts[row].text for row in merged),
         superseded=tuple(texts[row].text for row in sorted({row for row, _ in ended})),
-        chunks=tuple(
-            ChunkReport(
-                turn_ids=tuple(ids[at] for at in range(chunk.first, chunk.last + 1) if at in ids),
-                status="left" if chunk.status == "pending" else chunk.status,
-                skipped=tuple((ids[at], reason) for at, reason in chunk.skipped if at in ids),
-                failure=chunk.reason if chunk.status == "failed" else None,
-            )
-            for chunk in sessions.chunks(tx, write.session)
-            if chunk.ordinal in wanted
-        ),
+        chunks=tuple(report_of(chunk, ids) for chunk in chunks),
+    )
+
+
+def report_of(chunk: ChunkRow, ids: Mapping[int, str]) -> ChunkReport:
+    """Return what is told of a stored chunk, by the ids of its session's turns, ordinal -> id; deleted ones have none."""
+    return ChunkReport(
+        turn_ids=tuple(ids[at] for at in range(chunk.first, chunk.last + 1) if at in ids),
+        status="left" if chunk.status == "pending" else chunk.status,
+        skipped=tuple((ids[at], reason) for at, reason in chunk.skipped if at in ids),
+        failure=chunk.reason if chunk.status == "failed" else None,
     )
 
 

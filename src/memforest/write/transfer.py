@@ -20,7 +20,7 @@ from memforest.errors import InputError
 from memforest.read.receipts import MemoryImport
 from memforest.reading.canonical import wording_rules
 from memforest.search.vectors import index_tokens
-from memforest.store import derived, facts, indexes, meta
+from memforest.store import derived, facts, meta
 from memforest.store.checks import indexed_texts
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns
@@ -227,7 +227,7 @@ def write_export(
         "wordings": None if (rules := facts.wording_rules(tx)) is None else rules.hex(),
     }
     lines = LineWriter(out, header)
-    for index in indexes.rows(tx):
+    for index in meta.index_rows(tx):
         lines.write("index", {"name": index.name, "settings": index.settings})
     number_of = {kind: numbers(tx, kind) for kind in KINDS}
     for part in (*MEMORY, *([SUMMARIES] if summaries else []), *(VECTORS if vectors else ())):
@@ -339,8 +339,8 @@ def _take_indexes(tx: Tx, attached: Attached, records: Iterable[dict[str, Any]])
     Raises:
         Unfit: if one of them cannot be.
     """
-    for old in indexes.rows(tx):
-        indexes.remove(tx, old.name)
+    for old in meta.index_rows(tx):
+        meta.remove_index(tx, old.name)
     for one in records:
         name, settings = one.get("name"), one.get("settings")
         if len(one) != 3 or not isinstance(name, str) or not isinstance(settings, str):
@@ -353,7 +353,7 @@ def _take_indexes(tx: Tx, attached: Attached, records: Iterable[dict[str, Any]])
         except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
             raise Unfit(f"has settings that cannot be: {exc}") from exc
         attached.add(tx, name, asked)
-        indexes.change(tx, name, settings)
+        meta.change_index(tx, name, settings)
 
 
 def _rows(records: Iterable[dict[str, Any]], part: Part) -> Iterator[list[Any]]:

@@ -42,7 +42,7 @@ from memforest.settings import (
 from memforest.store.connections import Tx
 from memforest.store.sessions import SessionRow, turn_with_id
 from memforest.text import cut, is_binary_looking
-from memforest.times import LATEST, listed, shown
+from memforest.times import LATEST, listed, shown, to_ms
 
 KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 _ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
@@ -456,7 +456,7 @@ def _is_stored(tx: Tx, session: SessionRow, turn: Turn, notes: list[str]) -> boo
     called = f"session {cut(repr(session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
     if (stored.speaker, stored.text) != (turn.speaker, turn.text):
         raise InputError(f"{called}, of other content or by another speaker; leave the id out or change it")
-    if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
+    if stored.said_ms != to_ms(turn.said) and {stored.time_source, turn.time_source} <= {"given", "naive"}:
         notes.append(f"{called}, said at another time; it stays as it is")
     return True
 
