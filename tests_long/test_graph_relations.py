@@ -24,7 +24,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.entities import RelationRow
+from memforest.store.facts import RelationRow
 from memforest.store.snapshot import StateSeen
 
 KEYS = ("ana", "bob", "davis", "miami")
