@@ -67,7 +67,7 @@ from memforest.reading.states import LANGUAGES, asked_state, find_states, load_t
 from memforest.reading.summarise_llm import RecordCheck
 from memforest.reading.summarise_local import LocalSummariser, most_telling
 from memforest.reading.timestamps import date_languages, dated_text, parse_timestamp
-from memforest.reading.tokens import cut_words, load_word_lists, split_sentences
+from memforest.reading.tokens import cut_words, find_names, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
 from memforest.search.attributes import Contexts, find_kinds, placed_in
 from memforest.search.change import DatedObservation, order_observations
@@ -383,6 +383,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.stance.is_kept": stance.is_kept,
     "reading.stance.held_by": _phrase(stance.held_by),
     "reading.stance.role_of": _phrase(stance.role_of),
+    "reading.tokens.find_names": lambda t: find_names(t, ("Ann", t[:30], *t.split()[:9])),
     "reading.relations.find_relations": lambda t: [
         find_relations(t, names=("Ann", "Bob", t[:30], *t.split()[:9]), language=code)
         for code in ("en", "es", "other")
@@ -470,6 +471,7 @@ EXEMPT: dict[str, str] = {
     "reading.answer_local.weights_for": "takes the id of a model",
     "reading.phrases.listed": "takes the name of a list of the package",
     "reading.phrases.word_list": "takes the name of a list of the package",
+    "reading.tokens.kinship": "takes the code of a language of the package",
     "reading.tokens.load_word_lists": "takes the code of a language of the package",
     "reading.tokens.load_word_tables": "takes the code of a language of the package",
     "reading.tokens.read_toml": "takes the path of a file of the package",
