@@ -185,18 +185,12 @@ class TicketAccess(OpenAccess):
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
     (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),
-    (
-        errors.StoreKeyError,
-        "This memory is encrypted, and not with the key that this server has, if it has one.",
-    ),
+    (errors.StoreKeyError, "This memory is encrypted, and not with the key that this server has."),
     (
         errors.CorruptStoreError,
         "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
     ),
-    (
-        errors.IndexStateError,
-        "The trees of an index of this memory cannot be made; `memforest verify` says why.",
-    ),
+    (errors.IndexStateError, "An index of this memory cannot be made; `memforest verify` says why."),
     (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
     (errors.BudgetError, "What may be spent on models for one question is used up."),
     (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),
