@@ -49,7 +49,6 @@ ASSETS = {
 def ui_app(
     access: Access,
     *,
-    prefix: str | None = None,
     hosts: Collection[str] = (),
     intake: Intake | None = None,
     https: bool = False,
@@ -59,7 +58,6 @@ def ui_app(
     Args:
         access: decides who may look into what. Where it asks for no key there is no login; then the request must name this
             machine itself, or one of `hosts`.
-        prefix: where it is mounted, if that is not what the mounting app tells.
         hosts: further names of this server, for requests without a key.
         intake: the ingest jobs of the server, which have a page where they are given.
         https: browsers come by https, even if a proxy does not say so: the cookie is then for https alone.
@@ -93,25 +91,22 @@ def ui_app(
         Route("/static/{name:path}", _static),
     ]
     failed = dict.fromkeys((404, 405, Exception), site.failed)
-    return guarded(Starlette(routes=routes, exception_handlers=failed), prefix)
+    return guarded(Starlette(routes=routes, exception_handlers=failed))
 
 
-def guarded(app: ASGIApp, prefix: str | None = None) -> ASGIApp:
+def guarded(app: ASGIApp) -> ASGIApp:
     """Middleware: add the security headers to every answer, errors and files included, and log unexpected errors.
 
     These are logged by their kind and place alone, and not raised, so that no server logs their text or trace.
 
     Args:
         app: the pages; it has answered an error before it raises it.
-        prefix: where it is mounted, if that is not what the mounting app tells.
     """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        if prefix is not None and not str(scope.get("root_path", "")).endswith(prefix):
-            scope = {**scope, "root_path": str(scope.get("root_path", "")) + prefix}
 
         async def sends(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -225,7 +225,6 @@ class Site:
         hosts: names of this server that a request without a key may bear, beside those of this machine.
         intake: the ingest jobs of the server.
         https: the cookie is for https, whatever a request came by.
-        sessions: who is logged in.
     """
 
     def __init__(
@@ -235,14 +234,13 @@ class Site:
         hosts: Collection[str] = (),
         intake: Intake | None = None,
         https: bool = False,
-        sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket = access if isinstance(access, TicketAccess) else None
         self._intake = intake
         self._https = https
-        self._sessions = sessions or Sessions()
+        self._sessions = Sessions()
         self._cookie = COOKIE if ticket is None else f"{COOKIE}_{ticket.name}"
         self._templates = environment()
 

@@ -303,8 +303,8 @@ MOST_CELLS = 40
 MOST_TICKS = 9
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH).total_seconds()
-_LAST = (datetime(9999, 12, 31, 23, tzinfo=timezone.utc) - _EPOCH).total_seconds()
+_FIRST = datetime.min.replace(tzinfo=timezone.utc).timestamp()
+_LAST = datetime(9999, 12, 31, 23, tzinfo=timezone.utc).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,15 +335,15 @@ def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
     times = [when for one in pieces for when in (one.start, one.end) if when is not None]
     if not times:
         return None
-    first, last = _seconds(min(times)), _seconds(max(times))
+    first, last = min(times).timestamp(), max(times).timestamp()
     if any(one.end is None or one.start is None for one in pieces) or last - first < 60:
         room = max((last - first) * 0.12, 3600.0)
         first, last = first - (room if any(one.start is None for one in pieces) else 0), last + room
     scale = (WIDTH - LABELS - EDGE) / (last - first)
     rows: dict[str, list[tuple[float, float, AxisSpan]]] = {}
     for at, piece in enumerate(pieces):
-        begin = first if piece.start is None else _seconds(piece.start)
-        end = last if piece.end is None else _seconds(piece.end)
+        begin = first if piece.start is None else piece.start.timestamp()
+        end = last if piece.end is None else piece.end.timestamp()
         width = max((end - begin) * scale, LEAST)
         x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
         key = f"{at}" if piece.row is None else f"={piece.row}"
@@ -409,10 +409,6 @@ def _bars(line: Sequence[_Placed], y: float) -> Iterable[dict[str, Any]]:
         yield {**place, "kind": piece.kind, "note": piece.note, "open": None in (piece.start, piece.end)}
 
 
-def _seconds(when: datetime) -> float:
-    return (when - _EPOCH).total_seconds()
-
-
 def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
     """Yield the ticks of an axis: starts of years, months, days, hours or minutes, whichever are few enough."""
     days = (last - first) / 86_400
@@ -426,7 +422,7 @@ def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str
     )
     step, form = next((pair for pair in steps if (last - first) / pair[0] <= MOST_TICKS - 2), steps[-1])
     start = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    at = _seconds(start)
+    at = start.timestamp()
     at += max(0, int((first - at) // step)) * step
     while at <= last:
         if at >= first:
@@ -447,7 +443,7 @@ def _months(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, st
         if not 1 <= year <= 9999:
             continue
         when = begin.replace(year=year, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
-        at = _seconds(when)
+        at = when.timestamp()
         if first <= at <= last:
             text = f"{year:04d}" if step % 12 == 0 else f"{when:%b} {year:04d}"
             yield at, text
