@@ -159,7 +159,7 @@ def app_with_jobs(folder: Path) -> FastAPI:
     """Return an app with ingest jobs and nothing else."""
     access = Tenants(folder).access()
     app = FastAPI()
-    app.state.intake, app.state.health = Intake(access), Health(access)
+    app.state.access, app.state.intake, app.state.health = access, Intake(access), Health(access)
     return app
 
 

@@ -36,8 +36,8 @@ from memforest.server.access import KeyedAccess
 from memforest.server.auth import OpenAccess, place_of
 from memforest.server.mcp.http import http_app
 from memforest.server.serving import ServerSettings, create_server
-from memforest.server.ui.app import HEADERS, ui_app
-from memforest.server.ui.site import Sessions, answer_errors, sentence_of
+from memforest.server.ui.app import HEADERS, guarded, ui_app
+from memforest.server.ui.site import Sessions, sentence_of
 
 SECRET = "/srv/secret/ann.db: I live in Berlin"
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -200,7 +200,7 @@ def test_a_page_that_was_begun_stays_unfinished(log: pytest.LogCaptureFixture) -
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         await fails()
 
-    sent = run(answer_errors(breaks_off, lambda _request: pytest.fail("a page was made")))
+    sent = run(guarded(breaks_off))
     assert [one["type"] for one in sent] == ["http.response.start", "http.response.body"]
     assert sent[-1]["more_body"] is True
     assert len(told(log)) == 1
@@ -213,15 +213,15 @@ def test_what_ends_a_request_from_outside_is_no_error(log: pytest.LogCaptureFixt
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        run(answer_errors(cancelled, lambda _request: pytest.fail("a page was made")))
+        run(guarded(cancelled))
     assert told(log) == []
 
 
 def test_the_place_is_the_innermost_of_ours() -> None:
     """Not a library's below it, and not who called."""
     with pytest.raises(TypeError) as caught:
-        asyncio.run(answer_errors(None, None)({"type": "http"}, fails, fails))  # type: ignore[arg-type]
-    assert re.fullmatch(r"memforest\.server\.ui\.site:\d+", place_of(caught.value))
+        asyncio.run(guarded(None)({"type": "lifespan"}, fails, fails))  # type: ignore[arg-type]
+    assert re.fullmatch(r"memforest\.server\.ui\.app:\d+", place_of(caught.value))
     assert place_of(RuntimeError(SECRET)) == "?"
 
 

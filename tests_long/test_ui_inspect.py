@@ -86,9 +86,10 @@ def test_a_port_in_use_is_said_with_what_to_do(folder: Path) -> None:
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
-    monkeypatch.setitem(sys.modules, "memforest.server.ui.site", None)
+    monkeypatch.delitem(sys.modules, "memforest.server.serving")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = CliRunner().invoke(inspect, [], standalone_mode=False)
-    assert str(result.exception) == commands.INSPECT_MISSING
+    assert "pip install 'memforest[server]'" in str(result.exception)
 
 
 @pytest.mark.parametrize(

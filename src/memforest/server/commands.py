@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
-from types import FrameType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -31,8 +29,23 @@ if TYPE_CHECKING:
     from memforest.server.ui.site import TicketAccess
 
 
-INSPECT_MISSING = "memforest inspect needs the extra [server]: pip install 'memforest[server]'"
 HOST = "127.0.0.1"
+
+
+@contextmanager
+def _extra(command: str, name: str) -> Iterator[None]:
+    """Import what an extra brings.
+
+    Raises:
+        StopCommand: if it is not installed; says what to do.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        if (exc.name or "").startswith(__name__.partition(".")[0]):
+            raise
+        what = f"memforest {command} needs the extra [{name}]: pip install 'memforest[{name}]'"
+        raise StopCommand(what) from exc
 
 
 @click.command()
@@ -50,13 +63,9 @@ def inspect(call: Call, port: int, opens: bool) -> None:
     It listens on this machine alone. The address that it prints opens once, for whoever opens it first; with --user it shows
     that user alone.
     """
-    try:
-        import uvicorn  # noqa: F401
-
+    with _extra("inspect", "server"):
         from memforest.server.serving import listen
         from memforest.server.ui.site import TicketAccess
-    except ModuleNotFoundError as exc:
-        raise StopCommand(INSPECT_MISSING) from exc
     from memforest.memory.forest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
@@ -66,18 +75,25 @@ def inspect(call: Call, port: int, opens: bool) -> None:
     url = f"{root}/enter?ticket={access.word}"
 
     def ready() -> None:
-        if call.as_json:
-            call.envelope("ok", {"url": url, "pid": os.getpid()}, line=True)
-        else:
-            screen = Screen()
-            screen.line(f"The inspector is at {url}")
-            screen.line("This address opens once. Ctrl-C ends it.", "dim")
-        sys.stdout.flush()
+        at, once = f"The inspector is at {url}", "This address opens once. Ctrl-C ends it."
+        _announce(call, {"url": url, "pid": os.getpid()}, at, once)
         if opens and _has_screen():
             webbrowser.open(url)
 
-    with closing(listening), suppress(KeyboardInterrupt):
+    with closing(listening):
         asyncio.run(_serve_inspector(forest, access, listening, call.user, ready))
+
+
+def _announce(call: Call, data: Mapping[str, Any], title: str, *lines: str) -> None:
+    """Print what is served, at once: who started the command may wait for it."""
+    if call.as_json:
+        call.envelope("ok", data, line=True)
+    else:
+        screen = Screen()
+        screen.line(title)
+        for line in lines:
+            screen.line(line, "dim")
+    sys.stdout.flush()
 
 
 async def _serve_inspector(
@@ -92,28 +108,18 @@ async def _serve_inspector(
     Raises:
         NotFoundError: if the user who is named has no memory.
     """
-    import uvicorn
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
     from memforest.errors import NotFoundError
+    from memforest.server.serving import serve_app
     from memforest.server.ui.app import ui_app
 
     try:
         if user is not None and not await forest.has_user(user):
             raise NotFoundError(f"user {user!r} has no memory here; `memforest users` lists who has one")
-        app = Starlette(routes=[Mount("/ui", ui_app(access))])
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws="none",
-            lifespan="off",
-            timeout_graceful_shutdown=2,
-        )
         ready()  # it listens already: whoever comes now waits for the moment until it answers
-        await uvicorn.Server(config).serve([listening])
+        await serve_app(Starlette(routes=[Mount("/ui", ui_app(access))]), listening)
     finally:
         await access.close()
 
@@ -359,18 +365,12 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     Without a key it listens on this machine alone; `memforest keys create` makes one. It ends within 30 seconds of Ctrl-C or
     SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
     """
-    try:
+    with _extra("serve", "server"):
         from memforest.server.access import KeyedAccess
         from memforest.server.auth import is_loopback, may_bind
         from memforest.server.keys import KeyStore
         from memforest.server.serving import ServerSettings, create_server, listen, run, served
         from memforest.store.directory import make_directory
-    except ModuleNotFoundError as exc:
-        if (exc.name or "").startswith(__name__.partition(".")[0]):
-            raise
-        raise StopCommand(
-            "memforest serve needs the extra [server]: pip install 'memforest[server]'"
-        ) from exc
     if call.user is not None and not call.user_from_environment:
         raise click.UsageError(
             "a server is for all users; `memforest keys create NAME --user USER` makes a key of one"
@@ -393,16 +393,14 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     url = f"http://{shown}:{where}"
 
     def ready() -> None:
-        data = {"url": url, "host": host, "port": where, "pid": os.getpid(), "serves": served(settings)}
-        if call.as_json:
-            call.envelope("ok", data, line=True)
-        else:
-            screen = Screen()
-            screen.line(f"memforest serves {clean(str(call.folder))} at {url}")
-            for name, path in served(settings).items():
-                screen.line(f"{name}: {url}{path}", "dim", indent=2)
-            screen.line("Ctrl-C ends it.", "dim")
-        sys.stdout.flush()
+        parts = served(settings)
+        _announce(
+            call,
+            {"url": url, "host": host, "port": where, "pid": os.getpid(), "serves": parts},
+            f"memforest serves {clean(str(call.folder))} at {url}",
+            *(f"{name}: {url}{path}" for name, path in parts.items()),
+            "Ctrl-C ends it.",
+        )
 
     if not run(app, settings, listening, ready):
         raise StopCommand("the server could not be started; its log says why")
@@ -425,17 +423,11 @@ def with_log(what: str) -> None:
     uvicorns = logging.getLogger("uvicorn")
     uvicorns.addHandler(handler)
     uvicorns.setLevel(logging.WARNING)
-    for name in (
-        "asyncio",
-        "mcp",
-        "sse_starlette",
-    ):  # else Python itself writes what they say, with the stack
+    for name in ("asyncio", "mcp", "sse_starlette"):
+        # Else Python itself writes what they say, with the stack.
         theirs = logging.getLogger(name)
         theirs.addHandler(handler)
         theirs.propagate = False
-
-
-MCP_MISSING = "memforest mcp needs the extra [mcp]: pip install 'memforest[mcp]'"
 
 
 @click.command()
@@ -451,10 +443,8 @@ def mcp(call: Call, tools: Any, address: str | None) -> None:
     Without --http it speaks over standard input and output, as hosts start it; see docs/mcp.md. With
     --user it serves that user alone, and tools have no argument for it.
     """
-    try:
+    with _extra("mcp", "mcp"):
         from mcp.server import mcpserver  # noqa: F401
-    except ImportError:
-        raise StopCommand(MCP_MISSING) from None
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
     )
@@ -471,15 +461,13 @@ def _place(address: str) -> tuple[str, int]:
     Raises:
         click.BadParameter: if it is no address, or not one of this machine alone.
     """
+    from memforest.server.auth import is_loopback
+
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise click.BadParameter("give HOST:PORT, as 127.0.0.1:8421", param_hint="--http")
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not is_loopback(host):
         raise click.BadParameter(
             f"{host} is not this machine alone, and `memforest mcp` asks for no key; `memforest serve` has keys",
             param_hint="--http",
@@ -504,23 +492,12 @@ async def _serve_mcp(call: Call, tools: Any, place: tuple[str, int] | None) -> N
 
 
 async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, int]) -> None:
-    import uvicorn
-
     from memforest.server.mcp.http import http_app
-    from memforest.server.serving import listen
-
-    class Server(uvicorn.Server):
-        """A uvicorn server that does not raise a signal again at its end: memories are still to be closed."""
-
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            self.force_exit, self.should_exit = self.should_exit, True
+    from memforest.server.serving import listen, serve_app
 
     host, port = place
     app = http_app(access, user=call.user, tools=tools).alone("/mcp")
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=2
-    )
     with closing(listen(host, port, "--http takes another port, 0 for any that is free")) as listening:
         shown, port = f"[{host}]" if ":" in host else host, listening.getsockname()[1]
         call.complain(f"serving http://{shown}:{port}/mcp (Ctrl-C ends it)")
-        await Server(config).serve([listening])
+        await serve_app(app, listening)

@@ -359,6 +359,32 @@ def run(
     return True
 
 
+class _Quiet(uvicorn.Server):
+    """A uvicorn server that does not raise a signal again at its end: memories are still to be closed."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit, self.should_exit = self.should_exit, True
+
+
+async def serve_app(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve an app for one person on this machine until a signal; requests under way then have two seconds.
+
+    Args:
+        app: with its lifespan.
+        listening: of `listen`.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=2,
+    )
+    await _Quiet(config).serve([listening])
+
+
 def create_server(
     directory: str | Path,
     config: Config | None = None,

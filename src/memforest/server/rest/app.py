@@ -286,28 +286,19 @@ DOWNLOADS = 4
 """Exports of a tenant at once: each has a thread, and keeps the memory from folding its log, for as long as it is read."""
 
 
-def install(app: FastAPI, access: Access, intake: Intake) -> None:
-    """Add ingest jobs, health and metrics to an app; call it after all other middleware was added."""
-    app.state.intake = intake
-    app.state.downloads = Shares(DOWNLOADS, "downloads")
-    app.state.health = Health(access)
-    app.state.metrics = Metrics(access, intake)
-    for router in (health_routes, metrics.metric_routes):
-        app.include_router(router)
-    app.user_middleware.append(Middleware(note_route))
-    app.add_middleware(Measured, metrics=app.state.metrics)
-
-
 @asynccontextmanager
 async def operating(app: FastAPI) -> AsyncIterator[None]:
-    """Resume the jobs that an earlier process left; on leaving, let those under way end, or leave them."""
+    """Resume the jobs that an earlier process left; on leaving, let those under way end, or leave them, and close the memories."""
     intake = cast(Intake, app.state.intake)
-    await intake.start()
     try:
+        await intake.start()
         yield
     finally:
         drain(app)
-        await intake.close(within_s=getattr(app.state, "drain_s", WITHIN_S))
+        try:
+            await intake.close(within_s=getattr(app.state, "drain_s", WITHIN_S))
+        finally:
+            await app.state.access.close()
 
 
 def drain(app: FastAPI) -> None:
@@ -367,16 +358,6 @@ def create_app(
             access = OpenAccess(forest_or_dir)
         else:
             access = OpenAccess(AsyncMemForest(forest_or_dir, config), owned=True)  # type: ignore[arg-type]  # it refuses None
-    decides = access
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        try:
-            async with operating(_app):
-                yield
-        finally:
-            await decides.close()
-
     # FastAPI's own spans and logs hold paths, queries and messages of errors; those of the verbs do not. See memforest.spans.
     app = FastAPI(
         title="memforest",
@@ -385,16 +366,20 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lifespan,
+        lifespan=operating,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.state.access = access
+    intake = Intake(access, jobs)
+    app.state.access, app.state.intake = access, intake
+    app.state.downloads = Shares(DOWNLOADS, "downloads")
+    app.state.health, app.state.metrics = Health(access), Metrics(access, intake)
     problems.install(app)
     openapi.install(app)
     app.add_middleware(Around, origins=origins)
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
-    for router in (*ROUTERS, *COMPAT_ROUTERS):
+    for router in (*ROUTERS, *COMPAT_ROUTERS, health_routes, metrics.metric_routes):
         app.include_router(router)
-    install(app, access, Intake(access, jobs))
+    app.user_middleware.append(Middleware(note_route))
+    app.add_middleware(Measured, metrics=app.state.metrics)
     return app

@@ -66,13 +66,11 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics that are counted elsewhere, for the registry."""
         for name, text, value in (
-            ("memforest_open_files", "Files that open memories hold.", "open_files"),
-            ("memforest_cached_bytes", "Bytes of cached snapshots, about.", "cached_bytes"),
+            ("open_files", "Files that open memories hold.", getattr(self._holder, "open_files", 0)),
+            ("cached_bytes", "Bytes of cached snapshots, about.", getattr(self._holder, "cached_bytes", 0)),
+            ("job_watchers", "Connections that follow jobs.", self._intake.watchers),
         ):
-            yield GaugeMetricFamily(name, text, value=getattr(self._holder, value, 0))
-        yield GaugeMetricFamily(
-            "memforest_job_watchers", "Connections that follow jobs.", value=self._intake.watchers
-        )
+            yield GaugeMetricFamily(f"memforest_{name}", text, value=value)
         now = GaugeMetricFamily("memforest_jobs", "Ingest jobs that have not ended.", labels=["state"])
         ended = CounterMetricFamily("memforest_jobs_ended", "Ingest jobs that ended.", labels=["state"])
         for state, count in self._intake.counts().items():
@@ -80,14 +78,14 @@ class Metrics(Collector):
         yield now
         yield ended
         spent = spent_so_far()
-        for name, text, field in (
-            ("calls", "Calls of models that were begun.", "calls"),
-            ("failures", "Calls of models without a usable reply.", "failures"),
-            ("seconds", "Time spent in calls.", "seconds"),
+        for name, text in (
+            ("calls", "Calls of models that were begun."),
+            ("failures", "Calls of models without a usable reply."),
+            ("seconds", "Time spent in calls."),
         ):
             family = CounterMetricFamily(f"memforest_model_{name}", text, labels=["step"])
             for step, used in spent.items():
-                family.add_metric([step], getattr(used, field))
+                family.add_metric([step], getattr(used, name))
             yield family
         tokens = CounterMetricFamily(
             "memforest_model_tokens", "Tokens of requests and replies.", labels=["step", "kind"]

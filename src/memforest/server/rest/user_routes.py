@@ -48,6 +48,10 @@ from memforest.trees.attached import INDEXES
 user_routes = strict_router("users")
 
 
+def _options(body: bodies.Body | None) -> dict[str, Any]:
+    return {} if body is None else body.options()
+
+
 async def may_list(who: Who) -> None:
     """Raise unless the key is for one user and may read, or has the scope `admin`."""
     who.require("admin" if who.user is None else "read")
@@ -95,7 +99,7 @@ async def register_user(
     known = await forest.has_user(user)
     if known and body is not None and not body.load_existing:
         return http_problem(409, "the user has a memory already; leave load_existing out to open it")
-    await forest.register_user(user, **({} if body is None else body.options()))
+    await forest.register_user(user, **_options(body))
     return answer(User(user), 200 if known else 201, located(request, f"/v1/users/{encoded(user)}"))
 
 
@@ -141,10 +145,6 @@ upkeep = strict_router("upkeep", PREFIX)
 indexes = strict_router("indexes", PREFIX)
 
 
-def _options(body: bodies.Body | None) -> dict[str, object]:
-    return {} if body is None else body.options()
-
-
 @trees.get("/trees", **operation("tree", list[TreeView], "read", writes=True))
 async def tree(
     memory: Memory,
@@ -171,7 +171,7 @@ async def stats(memory: Memory) -> Response:
 @upkeep.post("/verify", **operation("verify", VerifyReport, "admin", body=True))
 async def verify(memory: Memory, body: Annotated[bodies.VerifyBody | None, Body()] = None) -> Response:
     """Check every invariant that the store can state of itself."""
-    return answer(await memory.verify(**_options(body)))  # type: ignore[arg-type]  # as the model has them
+    return answer(await memory.verify(**_options(body)))
 
 
 @upkeep.post("/repair", **operation("repair", RepairReport, "admin", writes=True))
@@ -185,19 +185,19 @@ async def resume(
     memory: Memory, forest: Forest, body: Annotated[bodies.SpendBody | None, Body()] = None
 ) -> Response:
     """Finish interrupted or failed writes."""
-    return answer(await forest.resume(memory.user_id, **_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await forest.resume(memory.user_id, **_options(body)))
 
 
 @upkeep.post("/flush", **operation("flush", FlushResult, "write", body=True, ingests=True))
 async def flush(memory: Memory, body: Annotated[bodies.SpendBody | None, Body()] = None) -> Response:
     """Wait for background summaries, make the remaining ones, and return the outcome."""
-    return answer(await memory.flush(**_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await memory.flush(**_options(body)))
 
 
 @upkeep.post("/rebuild", **operation("rebuild", Usage, "admin", body=True, ingests=True))
 async def rebuild(memory: Memory, body: Annotated[bodies.RebuildBody | None, Body()] = None) -> Response:
     """Make what is derived anew from what is stored, and return what it cost."""
-    return answer(await memory.rebuild(**_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await memory.rebuild(**_options(body)))
 
 
 @upkeep.get("/stale", **operation("stale", Stale, "read"))
@@ -209,7 +209,7 @@ async def stale(memory: Memory) -> Response:
 @upkeep.post("/expire", **operation("expire", DeleteReceipt, "delete", body=True, writes=True))
 async def expire(memory: Memory, body: Annotated[bodies.DryRunBody | None, Body()] = None) -> Response:
     """Delete the turns that were said longer ago than the configured retention, with everything that was made of them."""
-    return answer(await memory.expire(**_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await memory.expire(**_options(body)))
 
 
 @indexes.get("/indexes", **operation("indexes", list[IndexView], "read"))
@@ -227,7 +227,7 @@ async def add_index(
         raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
     if name in [one.name for one in await memory.indexes()]:
         return http_problem(409, "the memory has this index already; rebuild makes it anew")
-    return answer(await memory.add_index(name, **_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await memory.add_index(name, **_options(body)))
 
 
 @indexes.delete("/indexes/{name}", **operation("drop_index", None, "admin", status=204, writes=True))
@@ -240,7 +240,7 @@ async def drop_index(name: IndexName, memory: Memory) -> Response:
 @indexes.post("/advance", **operation("advance", list[IndexView], "write", body=True, ingests=True))
 async def advance(memory: Memory, body: Annotated[bodies.AdvanceBody | None, Body()] = None) -> Response:
     """Make what is due by a time, such as the profile of a month that has ended, and return how all indexes stand."""
-    return answer(await memory.advance(**_options(body)))  # type: ignore[arg-type]  # likewise
+    return answer(await memory.advance(**_options(body)))
 
 
 CHUNK = 64 * 1024
@@ -268,9 +268,12 @@ class Pipe:
         self._work = asyncio.ensure_future(self._run(work))
 
     async def _run(self, work: Callable[[Pipe], Awaitable[object]]) -> None:
-        await work(self)
-        if self._held and not self._over:
-            await self._chunks.put(bytes(self._held))
+        try:
+            await work(self)
+            if self._held:
+                await self._chunks.put(bytes(self._held))
+        finally:
+            await self._chunks.put(b"")  # the end
 
     def write(self, data: bytes) -> int:
         """Take bytes, and wait while the reader is behind.
@@ -307,21 +310,9 @@ class Pipe:
             MemForestError: what the work raises.
         """
         try:
-            while True:
-                getting = asyncio.ensure_future(self._chunks.get())
-                try:
-                    await asyncio.wait({getting, self._work}, return_when=asyncio.FIRST_COMPLETED)
-                except asyncio.CancelledError:  # the client has gone
-                    getting.cancel()
-                    raise
-                if getting.done():
-                    yield getting.result()
-                    continue
-                getting.cancel()
-                await self._work
-                while not self._chunks.empty():
-                    yield self._chunks.get_nowait()
-                return
+            while chunk := await self._chunks.get():
+                yield chunk
+            await self._work
         finally:
             await self._end()
 

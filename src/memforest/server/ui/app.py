@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from importlib.resources import files
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memforest.server.auth import Access
+from memforest.server.auth import Access, place_of
 from memforest.server.jobs import Intake
 from memforest.server.ui import asking, forests, told
-from memforest.server.ui.site import Site, answer_errors
+from memforest.server.ui.site import Site
+
+_log = logging.getLogger(__name__)
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -46,7 +49,6 @@ ASSETS = {
 def ui_app(
     access: Access,
     *,
-    prefix: str | None = None,
     hosts: Collection[str] = (),
     intake: Intake | None = None,
     https: bool = False,
@@ -56,7 +58,6 @@ def ui_app(
     Args:
         access: decides who may look into what. Where it asks for no key there is no login; then the request must name this
             machine itself, or one of `hosts`.
-        prefix: where it is mounted, if that is not what the mounting app tells.
         hosts: further names of this server, for requests without a key.
         intake: the ingest jobs of the server, which have a page where they are given.
         https: browsers come by https, even if a proxy does not say so: the cookie is then for https alone.
@@ -89,34 +90,36 @@ def ui_app(
         Route("/delete", site.form(told.delete, "delete"), methods=["POST"]),
         Route("/static/{name:path}", _static),
     ]
-    app = Starlette(
-        routes=routes,
-        exception_handlers={404: site.no_page, 405: site.no_page},
-        middleware=[Middleware(answer_errors, page=site.failed)],
-    )
-    return _guarded(app, prefix)
+    failed = dict.fromkeys((404, 405, Exception), site.failed)
+    return guarded(Starlette(routes=routes, exception_handlers=failed))
 
 
-def _guarded(app: ASGIApp, prefix: str | None) -> ASGIApp:
-    """Middleware: add the security headers to every answer, errors and files included."""
+def guarded(app: ASGIApp) -> ASGIApp:
+    """Middleware: add the security headers to every answer, errors and files included, and log unexpected errors.
+
+    These are logged by their kind and place alone, and not raised, so that no server logs their text or trace.
+
+    Args:
+        app: the pages; it has answered an error before it raises it.
+    """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        if prefix is not None and not str(scope.get("root_path", "")).endswith(prefix):
-            scope = {**scope, "root_path": str(scope.get("root_path", "")) + prefix}
 
         async def sends(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                if b"cache-control" not in given:
-                    more.append((b"cache-control", b"no-store"))
-                message = {**message, "headers": [*message["headers"], *more]}
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await app(scope, receive, sends)
+        try:
+            await app(scope, receive, sends)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the server would log its trace
+            _log.error("unexpected %s at %s", type(exc).__name__, place_of(exc))
+            # A page that was begun stays unfinished, by which the browser sees that it failed.
 
     return serve
 

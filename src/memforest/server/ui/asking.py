@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby, zip_longest
 from typing import Any
 
@@ -19,7 +18,7 @@ from memforest.memory.user import AsyncUserMemory
 from memforest.read.changes import ChangePage, Diff
 from memforest.read.results import AskResult, QueryResult
 from memforest.read.stored import TimelineEntry
-from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, draw, plain
+from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
 from memforest.settings import MAX_PAGE
 from memforest.times import local_time
 
@@ -67,108 +66,53 @@ def steps_of(path: Sequence[str]) -> list[str]:
     return found
 
 
-_Along = tuple[int | None, str, datetime | None, datetime | None]
-"""A piece of evidence by its place, or a window that was asked about, which has none: its label, start and end."""
-
-
-def _along(result: QueryResult) -> list[_Along]:
-    """Return the time windows and evidence of a question; nothing without evidence."""
+def _windows(result: QueryResult) -> list[AxisSpan]:
+    """Return the time windows that a question asked about, and those that a search kept to."""
     plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
-    found: list[_Along] = []
-    if plan.start is not None or plan.end is not None:
-        found.append((None, "window asked about", plan.start, plan.end))
-    if (during := filters.get("during")) is not None:
-        found.append((None, "kept: during", during[0], during[1]))
-    for name, at in (("asked as of", plan.as_of), ("kept: so at", filters.get("as_of"))):
-        if at is not None:
-            found.append((None, name, at, at))
-    found += [(at, plain(one.text, 200), one.start, one.end) for at, one in enumerate(result.evidence, 1)]
-    return found if result.evidence else []
+    during, so_at = filters.get("during") or (None, None), filters.get("as_of")
+    found = (
+        ("window asked about", plan.start, plan.end),
+        ("kept: during", during[0], during[1]),
+        ("asked as of", plan.as_of, plan.as_of),
+        ("kept: so at", so_at, so_at),
+    )
+    return [AxisSpan(name, start, end, "window") for name, start, end in found if start or end]
 
 
 async def ask(visit: PageRequest) -> Response:
     """Show the form for a question and, if one is asked, its results."""
-    user, question = visit.user, visit.given("q")
+    memory, question = visit.memory, visit.given("q")
     names = ("as_of", "reference_date", "said_by", "known_at", "index")
     asked: dict[str, Any] = {name: visit.given(name) for name in names}
+    options = {name: value for name, value in asked.items() if value is not None}
     top_k = visit.number("top_k", TOP_K, PAGE) or TOP_K
-    wants_answer = visit.given("answer") is not None
     result: QueryResult | None = None
     answered: AskResult | None = None
-    await visit.memory.sessions(limit=1)  # whether there is such a memory
-    indexes = [one.name for one in await visit.memory.indexes()]
-    if question is not None:
-        given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-        given |= {"top_k": top_k, "explain": True}
-        if wants_answer:
-            answered = await visit.memory.ask(question, **given)
-            result = answered.result
-        else:
-            result = await visit.memory.search(question, **given)
-    found = result.evidence if result is not None else ()
-    along = _along(result) if result is not None else []
+    await memory.sessions(limit=1)  # whether there is such a memory
+    if question is not None and visit.given("answer") is not None:
+        answered = await memory.ask(question, top_k=top_k, explain=True, **options)
+        result = answered.result
+    elif question is not None:
+        result = await memory.search(question, top_k=top_k, explain=True, **options)
+    why = result.trace.get("explain", {}) if result is not None else {}
+    windows = _windows(result) if result is not None else []
+    texts = [(one, plain(one.text, 200)) for one in (result.evidence if result is not None else ())]
+    evidence = [
+        AxisSpan(f"{place}. {text}", one.start, one.end, "state", text)
+        for place, (one, text) in enumerate(texts, 1)
+    ]
     return visit.page(
         "ask.html",
-        user=user,
-        here="ask",
-        q=question,
-        asked=asked,
         top_k=top_k,
-        indexes=indexes,
-        wants_answer=wants_answer,
+        indexes=[one.name for one in await memory.indexes()],
         result=result,
         answered=answered,
-        why=result.trace.get("explain", {}) if result is not None else {},
-        plan=_plan_rows(result) if result is not None else [],
-        done=_done_rows(result) if result is not None else [],
-        bars=[score_bars(one.scores) for one in found],
-        along=along,
-        drawn=draw(
-            [
-                AxisSpan(label, start, end, "window")
-                if place is None
-                else AxisSpan(f"{place}. {label}", start, end, "state", label)
-                for place, label, start, end in along
-            ],
-            visit.forest.config.zone,
-        ),
-        steps=[steps_of(one.path) for one in found],
+        done=[(name, why[name]) for name in _DONE if isinstance(why.get(name), Mapping)],
+        score_bars=score_bars,
+        steps_of=steps_of,
+        windows=windows,
+        drawn=visit.draw([*windows, *evidence]),
     )
-
-
-def _plan_rows(result: QueryResult) -> list[tuple[str, Any]]:
-    """Return the rows of a question's plan."""
-    plan = result.plan
-    rows: list[tuple[str, Any]] = [
-        ("asks", plan.kind),
-        ("about", ", ".join(plan.entities)),
-        ("attribute", plan.attribute),
-        ("relative to", plan.anchor),
-        ("as of", plan.as_of),
-        ("window from", plan.start),
-        ("window to", plan.end),
-        ("asked by", plan.asker),
-        ("words of", ", ".join(plan.speakers or ())),
-        ("operator", plan.operator.kind if plan.operator is not None else None),
-        ("dates in it", ", ".join(plan.dates)),
-        ("keywords", ", ".join(plan.keywords)),
-        ("now is", result.reference_date),
-        ("index", result.index),
-        ("planner", result.trace.get("planner")),
-    ]
-    return [(name, value) for name, value in rows if value]
-
-
-def _done_rows(result: QueryResult) -> list[tuple[str, str]]:
-    """Return the rows of the search's steps beside filtering."""
-    why = result.trace.get("explain", {})
-    rows = []
-    for name in _DONE:
-        done = why.get(name)
-        if isinstance(done, Mapping):
-            text = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in done.items() if value)
-            rows.append((name.replace("_", " "), text))
-    return rows
 
 
 WAYS = ("valid", "known")
@@ -210,17 +154,20 @@ def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]
         >>> [one.change for one in side_by_side([entry], [entry, entry])]
         ['same', 'new']
     """
-    sides = [_by_value(before), _by_value(after)]
+    sides: dict[tuple[str, str], tuple[list[TimelineEntry], list[TimelineEntry]]] = {}
+    for side, entries in enumerate((before, after)):
+        for one in entries:
+            if one.kind == "state":
+                sides.setdefault((one.attribute or "", one.value or ""), ([], []))[side].append(one)
     pairs: list[HeldPair] = []
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        left, right = list(sides[0].get(name, ())), list(sides[1].get(name, ()))
+    for left, right in sides.values():
         for one in tuple(left):
             same = next((other for other in right if other.start == one.start), None)
             if same is not None:
                 pairs.append(HeldPair(one, same))
                 left.remove(one)
                 right.remove(same)
-        pairs += [HeldPair(one, other) for one, other in zip_longest(left, right)]
+        pairs += [HeldPair(*pair) for pair in zip_longest(left, right)]
     return sorted(
         pairs,
         key=lambda pair: (
@@ -231,43 +178,27 @@ def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]
     )
 
 
-def _by_value(entries: Sequence[TimelineEntry]) -> dict[tuple[str, str], list[TimelineEntry]]:
-    found: dict[tuple[str, str], list[TimelineEntry]] = {}
-    for one in entries:
-        if one.kind == "state":
-            found.setdefault((one.attribute or "", one.value or ""), []).append(one)
-    return found
-
-
 async def diff(visit: PageRequest) -> Response:
     """Show the form for two instants and, if both are given, the differences."""
-    names = ("a", "b", "entity", "said_by", "known_at", "after")
-    asked = {name: visit.given(name) for name in names}
-    way = visit.given("by") or "valid"
+    a, b, entity, said_by, known_at, after = (
+        visit.given(name) for name in ("a", "b", "entity", "said_by", "known_at", "after")
+    )
+    way, memory = visit.given("by") or "valid", visit.memory
     if way not in WAYS:
         raise InputError("by: give valid or known")
-    memory = visit.memory
     found: Diff | None = None
     changes: ChangePage | None = None
     held: list[HeldPair] | None = None
     is_cut = False
-    a, b = asked["a"], asked["b"]
     sessions = await memory.sessions(limit=1)  # and whether there is such a memory
-    both = None if a is None or b is None else (a, b)
-    if both is not None and way == "valid":
-        found = await memory.diff(
-            *both, entity=asked["entity"], said_by=asked["said_by"], known_at=asked["known_at"]
-        )
-    elif both is not None:
-        changes = await memory.changes(both[0], until=both[1], limit=PAGE, after=asked["after"])
-        if asked["entity"] is not None and asked["after"] is None:
-            held, is_cut = await _held(memory, asked["entity"], asked["said_by"], both)
+    if a is not None and b is not None and way == "valid":
+        found = await memory.diff(a, b, entity=entity, said_by=said_by, known_at=known_at)
+    elif a is not None and b is not None:
+        changes = await memory.changes(a, until=b, limit=PAGE, after=after)
+        if entity is not None and after is None:
+            held, is_cut = await _held(memory, entity, said_by, (a, b))
     return visit.page(
         "diff.html",
-        user=visit.user,
-        here="diff",
-        asked=asked,
-        way=way,
         found=found,
         changes=changes,
         held=held,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import tzinfo
 from itertools import groupby
 from typing import Any
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.stored import FactView, Source, TreeView, TurnView
-from memforest.server.ui.visit import PAGE, AxisSpan, PageOf, PageRequest, draw, plain
+from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
 from memforest.settings import MAX_PAGE
 from memforest.times import local_time
 
@@ -25,76 +26,57 @@ _MOST_NODE = 2**53
 
 async def forest(visit: PageRequest) -> Response:
     """Show the trees of a memory by kind, largest first where there are many, and its counts."""
-    user, memory = visit.user, visit.memory
-    index = visit.given("index")
+    memory, index = visit.memory, visit.given("index")
     stats = await memory.stats()
-    there = sum(
-        count for name, kinds in stats.trees.items() if index in (None, name) for count in kinds.values()
-    )
-    trees = await memory.tree(index=index, depth=0, limit=2 * PAGE) if there else []
-    kinds = [
-        (kind, list(views)) for kind, views in groupby(trees, key=lambda view: view.title.partition(" ")[0])
-    ]
-    zone = visit.forest.config.zone
-    pictures = {kind: draw([_piece(view, zone) for view in views], zone) for kind, views in kinds}
     counts: Counter[str] = Counter()
     for name, numbers in stats.trees.items():
         if index in (None, name):
             counts.update(numbers)
+    trees = await memory.tree(index=index, depth=0, limit=2 * PAGE) if counts.total() else []
+    zone = visit.forest.config.zone
+    kinds = []
+    for kind, group in groupby(trees, key=lambda view: view.title.partition(" ")[0]):
+        views = list(group)
+        kinds.append((kind, views, visit.draw(_piece(view, zone) for view in views)))
     return visit.page(
-        "forest.html",
-        user=user,
-        here="forest",
-        stats=stats,
-        kinds=kinds,
-        pictures=pictures,
-        counts=counts,
-        index=index,
-        shown=len(trees),
-        there=there,
+        "forest.html", stats=stats, kinds=kinds, counts=counts, shown=len(trees), there=counts.total()
     )
 
 
 async def tree(visit: PageRequest) -> Response:
     """Show a node and its descendants on a time axis; `node` is its path from the root, as numbers with dots."""
-    user, memory = visit.user, visit.memory
-    way = _way(visit.given("node"))
+    memory, way = visit.memory, _way(visit.given("node"))
     if not way:
         scope, index = visit.needed("scope"), visit.given("index")
         found = await memory.tree(scope, index=index, depth=0, limit=2 * PAGE)
         if len(found) > 1:
-            return visit.page("trees.html", user=user, here="forest", scope=scope, found=found)
+            return visit.page("trees.html", found=found)
         way = [found[0].node_id or 0]
     above = await _ancestors(memory, way)
     [node] = await memory.tree(node=way[-1], depth=1, limit=MOST_CHILDREN)
     at = visit.number("from", 0, MOST_CHILDREN)
     shown = node.children[at : at + PAGE]
-    more = str(at + PAGE) if at + PAGE < len(node.children) else None
     zone = visit.forest.config.zone
-    picture = draw([_piece(one, zone) for one in (node, *shown)], zone)
     return visit.page(
         "tree.html",
-        user=user,
-        here="forest",
         above=above,
         node=node,
         way=".".join(map(str, way)),
-        found=PageOf(shown, len(node.children), more, at == 0),
-        drawn=picture,
-        folded=bool(node.level) and not node.children,
+        shown=shown,
+        at=at,
+        more=at + PAGE if at + PAGE < len(node.children) else None,
+        drawn=visit.draw(_piece(one, zone) for one in (node, *shown)),
     )
 
 
 async def find(visit: PageRequest) -> Response:
     """Find a tree by its exact name, and entities by words of their names."""
-    user, memory, wanted = visit.user, visit.memory, visit.needed("q")
-    try:
-        trees: Sequence[TreeView] = await memory.tree(wanted, depth=0, limit=PAGE)
-    except NotFoundError:
-        await memory.entities(query=wanted, limit=1)  # the user, too, may be what is not there
-        trees = ()
-    entities = await memory.entities(query=wanted, limit=PAGE)
-    return visit.page("find.html", user=user, here="forest", q=wanted, trees=trees, entities=entities)
+    memory, wanted = visit.memory, visit.needed("q")
+    entities = await memory.entities(query=wanted, limit=PAGE)  # the user, too, may be what is not there
+    trees: Sequence[TreeView] = ()
+    with suppress(NotFoundError):
+        trees = await memory.tree(wanted, depth=0, limit=PAGE)
+    return visit.page("find.html", trees=trees, entities=entities)
 
 
 async def _ancestors(memory: AsyncUserMemory, way: Sequence[int]) -> list[tuple[str, TreeView]]:
@@ -138,55 +120,36 @@ def _piece(view: TreeView, zone: tzinfo) -> AxisSpan:
 
 
 MOST_SOURCES = 20
-"""Most turns of sources that are quoted whole."""
+"""As soon as so many turns of sources are quoted whole, no further source is."""
 
 
 async def facts(visit: PageRequest) -> Response:
     """Show facts in time order, optionally of an entity, of a session, or as of a time."""
-    asked = {
-        name: visit.given(name)
-        for name in ("entity", "session_id", "as_of", "said_by", "known_at", "verdict")
-    }
-    cursor = visit.given("from")
-    page = await visit.memory.list(limit=PAGE, cursor=cursor, **asked)  # type: ignore[arg-type]  # checked there
-    found = PageOf(page.facts, page.total, page.next_cursor, cursor is None)
-    return visit.page(
-        "facts.html", user=visit.user, here="facts", found=found, asked=asked, warnings=page.warnings
-    )
+    names = ("entity", "session_id", "as_of", "said_by", "known_at", "verdict")
+    asked: dict[str, Any] = {name: visit.given(name) for name in names}
+    found = await visit.memory.list(limit=PAGE, cursor=visit.given("from"), **asked)
+    return visit.page("facts.html", found=found)
 
 
 async def fact(visit: PageRequest) -> Response:
-    """Show one fact."""
+    """Show one fact; a correction that was taken back has a history and is no fact any more."""
     memory, fact_id = visit.memory, visit.needed("id")
-    view: FactView | None
-    try:
+    view: FactView | None = None
+    with suppress(NotFoundError):
         view = await memory.get(fact_id)
-    except NotFoundError:
-        view = None  # a correction that was taken back has a history and is no fact any more
     history = await memory.history(fact_id)
-    undone = {entry.key for entry in history if entry.kind == "undone"}
-    sources = await _quoted(memory, view.sources) if view is not None else []
-    return visit.page(
-        "fact.html",
-        user=visit.user,
-        here="facts",
-        fact_id=fact_id,
-        fact=view,
-        history=history,
-        undone=undone,
-        sources_=sources,
-        done=visit.given("done"),
-    )
+    quoted = await _quoted(memory, view.sources) if view is not None else []
+    return visit.page("fact.html", fact=view, history=history, quoted=quoted)
 
 
-async def _quoted(memory: AsyncUserMemory, sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """Return the turns that support a fact; `turn` is None for a deleted one, and beyond the most that are quoted."""
-    found: list[dict[str, Any]] = []
+async def _quoted(
+    memory: AsyncUserMemory, sources: Sequence[Source]
+) -> list[tuple[str, str, TurnView | None]]:
+    """Return the turns that support a fact, with the ids of each; None for one that was deleted or is not quoted."""
+    found: list[tuple[str, str, TurnView | None]] = []
     for source in sources:
-        turns: dict[str, TurnView] = {}
-        if len(found) < MOST_SOURCES:
-            turns = {one.id: one for one in await memory.turns(source.session_id, limit=MAX_PAGE)}
-        for turn_id in source.turn_ids:
-            turn = turns.get(turn_id) if len(found) < MOST_SOURCES else None
-            found.append({"session_id": source.session_id, "turn_id": turn_id, "turn": turn})
+        is_quoted = len(found) < MOST_SOURCES
+        turns = await memory.turns(source.session_id, limit=MAX_PAGE) if is_quoted else ()
+        by_id = {one.id: one for one in turns}
+        found += [(source.session_id, turn_id, by_id.get(turn_id)) for turn_id in source.turn_ids]
     return found

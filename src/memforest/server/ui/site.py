@@ -1,14 +1,12 @@
 """Sessions, access checks and error pages of the inspector.
 
-Sessions of browsers are kept in this process, bounded in number and time; forms carry a token of their session. An unexpected
-error is answered with a page, and logged by its kind and place alone.
+Sessions of browsers are kept in this process, bounded in number and time; forms carry a token of their session.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import math
 import secrets
 import time
@@ -20,8 +18,6 @@ from functools import partial
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as AsgiScope
 
 from memforest import errors
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
@@ -33,11 +29,10 @@ from memforest.server.auth import (
     Scope,
     from_elsewhere,
     is_local_host,
-    place_of,
     status_of,
 )
 from memforest.server.jobs import Intake
-from memforest.server.ui.visit import PageRequest, environment, link, read_form
+from memforest.server.ui.visit import PageRequest, base_of, environment, link, read_form
 
 MOST = 20
 """Most sessions of one key at once; one more ends that of it which was used least recently."""
@@ -187,51 +182,15 @@ class TicketAccess(OpenAccess):
         return Principal(user=self._user, key="inspect")
 
 
-_log = logging.getLogger(__name__)
-
-
-def answer_errors(app: ASGIApp, page: Callable[[Request], Response]) -> ASGIApp:
-    """Middleware: answer unexpected errors with a page, so that no server logs their text or trace.
-
-    Args:
-        app: what it stands around.
-        page: makes the page that says that something went wrong.
-    """
-
-    async def serve(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def sends(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await app(scope, receive, sends)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would let the server log its trace
-            _log.error("unexpected %s at %s", type(exc).__name__, place_of(exc))
-            if not started:
-                await page(Request(scope))(scope, receive, send)
-            # A page that was begun stays unfinished, by which the browser sees that it failed.
-
-    return serve
-
-
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
     (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),
-    (
-        errors.StoreKeyError,
-        "This memory is encrypted, and not with the key that this server has, if it has one.",
-    ),
+    (errors.StoreKeyError, "This memory is encrypted, and not with the key that this server has."),
     (
         errors.CorruptStoreError,
         "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
     ),
-    (
-        errors.IndexStateError,
-        "The trees of an index of this memory cannot be made; `memforest verify` says why.",
-    ),
+    (errors.IndexStateError, "An index of this memory cannot be made; `memforest verify` says why."),
     (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
     (errors.BudgetError, "What may be spent on models for one question is used up."),
     (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),
@@ -266,7 +225,6 @@ class Site:
         hosts: names of this server that a request without a key may bear, beside those of this machine.
         intake: the ingest jobs of the server.
         https: the cookie is for https, whatever a request came by.
-        sessions: who is logged in.
     """
 
     def __init__(
@@ -276,14 +234,13 @@ class Site:
         hosts: Collection[str] = (),
         intake: Intake | None = None,
         https: bool = False,
-        sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket = access if isinstance(access, TicketAccess) else None
         self._intake = intake
         self._https = https
-        self._sessions = sessions or Sessions()
+        self._sessions = Sessions()
         self._cookie = COOKIE if ticket is None else f"{COOKIE}_{ticket.name}"
         self._templates = environment()
 
@@ -321,7 +278,7 @@ class Site:
                     answer = await handler(visit)
             except UnauthenticatedError:
                 self._sessions.end(session)
-                answer = RedirectResponse(link(_base(request), "login"), 303)
+                answer = _redirect(request, "login")
             except MemForestError as exc:
                 answer = self._refusal(request, exc)
             return self._with_cookie(request, answer, session)
@@ -383,8 +340,7 @@ class Site:
             return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
         except MemForestError as exc:
             return _in_time(self._login_page(request, session, sentence_of(exc), status_of(exc)), exc)
-        answer = RedirectResponse(link(_base(request), ""), 303)
-        return self._with_cookie(request, answer, begun, anew=True)
+        return self._with_cookie(request, _redirect(request, ""), begun, anew=True)
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of the person with the ticket's word."""
@@ -392,9 +348,9 @@ class Site:
         if self._ticket is not None and is_local_host(request.headers.get("host", ""), self._hosts):
             credential = self._ticket.take(request.query_params.get("ticket", ""))
         if credential is None:
-            return RedirectResponse(link(_base(request), "login"), 303)
-        answer = RedirectResponse(link(_base(request), ""), 303)
-        return self._with_cookie(request, answer, self._sessions.begin(credential, Principal()), anew=True)
+            return _redirect(request, "login")
+        begun = self._sessions.begin(credential, Principal())
+        return self._with_cookie(request, _redirect(request, ""), begun, anew=True)
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
@@ -404,19 +360,15 @@ class Site:
         except MemForestError as exc:
             return self._refusal(request, exc)
         self._sessions.end(session)
-        answer = RedirectResponse(link(_base(request), "login"), 303)
-        answer.delete_cookie(self._cookie, path=_base(request) or "/", httponly=True, samesite="strict")
+        answer = _redirect(request, "login")
+        answer.delete_cookie(self._cookie, path=base_of(request) or "/", httponly=True, samesite="strict")
         return answer
 
-    async def no_page(self, request: Request, error: Exception) -> Response:
-        """Return the error page of an unknown page, or of a form's address that is read."""
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        said = "There is no such page." if status == 404 else "This is no page; a form is posted here."
-        return self._message(request, said, status)
-
-    def failed(self, request: Request) -> Response:
-        """Return the error page of an unexpected error."""
-        return self._message(request, "Something went wrong on the server.", 500)
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Return the error page of an unknown page, of a form's address that is read, or of an unexpected error."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        said = {404: "There is no such page.", 405: "This is no page; a form is posted here."}
+        return self._message(request, said.get(status, "Something went wrong on the server."), status)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
         return _in_time(self._message(request, sentence_of(error), status_of(error)), error)
@@ -426,18 +378,13 @@ class Site:
 
     def _login_page(self, request: Request, session: str, problem: str = "", status: int = 200) -> Response:
         token, ticket = self._sessions.token(session), self._ticket is not None
-        answer = self._plain(
-            request, "login.html", status, here="login", token=token, problem=problem, ticket=ticket
-        )
+        answer = self._plain(request, "login.html", status, token=token, problem=problem, ticket=ticket)
         return self._with_cookie(request, answer, session)
 
     def _plain(self, request: Request, template: str, code: int, **context: object) -> Response:
         """Return a page that needs no login."""
-        nobody = {"user": None, "only": None, "here": "", "keyed": False, "token": "", "has_jobs": False}
-        url = partial(link, _base(request))
-        return HTMLResponse(
-            self._templates.get_template(template).render(url=url, **{**nobody, **context}), code
-        )
+        url = partial(link, base_of(request))
+        return HTMLResponse(self._templates.get_template(template).render(url=url, **context), code)
 
     def _session_of(self, request: Request) -> str:
         """Return the session id in the cookie, or a new one."""
@@ -453,7 +400,7 @@ class Site:
                 self._cookie,
                 session,
                 max_age=int(LIFE_S),
-                path=_base(request) or "/",
+                path=base_of(request) or "/",
                 httponly=True,
                 samesite="strict",
                 secure=self._https or request.url.scheme == "https",
@@ -461,8 +408,8 @@ class Site:
         return answer
 
 
-def _base(request: Request) -> str:
-    return str(request.scope.get("root_path", ""))
+def _redirect(request: Request, page: str) -> Response:
+    return RedirectResponse(link(base_of(request), page), 303)
 
 
 def _in_time(answer: Response, error: MemForestError) -> Response:

@@ -11,34 +11,20 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from importlib.resources import files
-from typing import Any, Generic, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memforest.errors import InputError
+from memforest.errors import InputError, NotFoundError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.server.auth import Principal, Scope
 from memforest.server.jobs import Intake
 from memforest.times import UNSAFE, local_time, one_line
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class PageOf(Generic[T]):
-    """A page of items. `next` is the ``from=`` of the next page, None on the last one; `first` says whether it is the first."""
-
-    items: Sequence[T]
-    total: int | None
-    next: str | None
-    first: bool = True
-
 
 TEXT_CHARS = 20_000
 """Longest text on a page; of a longer one the rest is counted."""
@@ -83,37 +69,19 @@ def plain(text: object, limit: int = 120) -> str:
 
 def minute(when: datetime | None, zone: tzinfo) -> Markup:
     """Return a time to the minute as ``<time>``; a dash for None."""
-    return _time(when, zone, "%Y-%m-%d %H:%M")
+    return _time(when, zone, len("2024-05-01 12:30"))
 
 
 def day(when: datetime | None, zone: tzinfo) -> Markup:
     """Return a day as ``<time>``; a dash for None."""
-    return _time(when, zone, "%Y-%m-%d")
+    return _time(when, zone, len("2024-05-01"))
 
 
-def _time(when: datetime | None, zone: tzinfo, form: str) -> Markup:
+def _time(when: datetime | None, zone: tzinfo, shown: int) -> Markup:
     if when is None:
         return Markup("–")
     local = local_time(when, zone)
-    year = f"{local.year:04d}"  # strftime writes years before 1000 with fewer digits on some systems
-    return Markup('<time datetime="{}">{}</time>').format(
-        local.isoformat(), local.strftime(form.replace("%Y", year))
-    )
-
-
-def human_bytes(count: int) -> str:
-    """Return a size with its unit.
-
-    Example:
-        >>> human_bytes(900), human_bytes(1_200_000)
-        ('900 B', '1.2 MB')
-    """
-    size, unit = float(count), "B"
-    for bigger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, bigger
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    return Markup('<time datetime="{}">{}</time>').format(local.isoformat(), local.isoformat(" ")[:shown])
 
 
 def counted(count: int, thing: str) -> str:
@@ -144,28 +112,22 @@ def link(base: str, page: str, **params: object) -> str:
 
 def environment() -> Environment:
     """Return the templates' environment, which escapes everything and raises for missing names."""
-    room = files("memforest.server.ui") / "templates"
-
-    def load(name: str) -> str:
-        return (room / name).read_text(encoding="utf-8")
-
     made = Environment(
-        loader=FunctionLoader(load),
+        loader=PackageLoader("memforest.server.ui"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "text": safe_text,
-        "short": short,
-        "plain": plain,
-        "bytes": human_bytes,
-        "minute": minute,
-        "day": day,
-    }
-    made.globals |= {"counted": counted}
+    made.filters |= {"text": safe_text, "short": short, "plain": plain, "minute": minute, "day": day}
+    # What no page has to name: a template sets `here`, its own name in the navigation.
+    made.globals |= {"counted": counted, "here": "", "user": None, "keyed": False, "has_jobs": False}
     return made
+
+
+def base_of(request: Request) -> str:
+    """Return the path that the inspector is mounted at."""
+    return str(request.scope.get("root_path", ""))
 
 
 PAGE = 50
@@ -195,14 +157,9 @@ class PageRequest:
     intake: Intake | None = None
     """The ingest jobs of the server, if it takes any."""
 
-    @property
-    def base(self) -> str:
-        """The path that the inspector is mounted at."""
-        return str(self.request.scope.get("root_path", ""))
-
     def url(self, page: str, **params: object) -> str:
         """Return the address of a page."""
-        return link(self.base, page, **params)
+        return link(base_of(self.request), page, **params)
 
     def may(self, scope: Scope) -> bool:
         """Return whether the caller has a scope."""
@@ -263,34 +220,39 @@ class PageRequest:
         """
         return self.forest.user(self.user)
 
-    def page(
-        self, template: str, *, user: str | None = None, here: str = "", status: int = 200, **context: Any
-    ) -> Response:
-        """Return a page.
+    @property
+    def jobs(self) -> Intake:
+        """The ingest jobs of the server.
 
-        Args:
-            template: its name.
-            user: whose memory it is about, for the navigation.
-            here: the page's own name in the navigation.
-            status: of HTTP.
-            **context: what the template shows.
+        Raises:
+            NotFoundError: if it takes none.
         """
-        body = self.part(
-            template,
-            user=user,
-            here=here,
-            token=self.token,
-            keyed=self.keyed,
-            only=self.who.user,
-            has_jobs=self.intake is not None,
-            **context,
-        )
-        return HTMLResponse(body, status)
+        if self.intake is None:
+            raise NotFoundError("this server takes no ingest jobs")
+        return self.intake
+
+    def page(self, template: str, **context: Any) -> Response:
+        """Return a page: the template with what it shows, and with the user whose memory it is about, if one is named."""
+        if self.given("user") is not None:
+            context["user"] = self.user
+        return HTMLResponse(self.part(template, **context))
 
     def part(self, template: str, **context: Any) -> str:
         """Return the rendered template of a page or a part of one."""
-        found = self.templates.get_template(template)
-        return found.render(url=self.url, zone=self.forest.config.zone, may=self.may, **context)
+        return self.templates.get_template(template).render(
+            url=self.url,
+            given=self.given,
+            may=self.may,
+            zone=self.forest.config.zone,
+            token=self.token,
+            keyed=self.keyed,
+            has_jobs=self.intake is not None,
+            **context,
+        )
+
+    def draw(self, pieces: Iterable[AxisSpan]) -> dict[str, Any] | None:
+        """Return the drawing of spans on a time axis of the memory's zone; None if none of them has a time."""
+        return draw(tuple(pieces), self.forest.config.zone)
 
     def go(self, page: str, **params: object) -> Response:
         """Return the redirect to a page after a form was carried out."""
@@ -341,8 +303,8 @@ MOST_CELLS = 40
 MOST_TICKS = 9
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH).total_seconds()
-_LAST = (datetime(9999, 12, 31, 23, tzinfo=timezone.utc) - _EPOCH).total_seconds()
+_FIRST = datetime.min.replace(tzinfo=timezone.utc).timestamp()
+_LAST = datetime(9999, 12, 31, 23, tzinfo=timezone.utc).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,15 +335,15 @@ def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
     times = [when for one in pieces for when in (one.start, one.end) if when is not None]
     if not times:
         return None
-    first, last = _seconds(min(times)), _seconds(max(times))
+    first, last = min(times).timestamp(), max(times).timestamp()
     if any(one.end is None or one.start is None for one in pieces) or last - first < 60:
         room = max((last - first) * 0.12, 3600.0)
         first, last = first - (room if any(one.start is None for one in pieces) else 0), last + room
     scale = (WIDTH - LABELS - EDGE) / (last - first)
     rows: dict[str, list[tuple[float, float, AxisSpan]]] = {}
     for at, piece in enumerate(pieces):
-        begin = first if piece.start is None else _seconds(piece.start)
-        end = last if piece.end is None else _seconds(piece.end)
+        begin = first if piece.start is None else piece.start.timestamp()
+        end = last if piece.end is None else piece.end.timestamp()
         width = max((end - begin) * scale, LEAST)
         x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
         key = f"{at}" if piece.row is None else f"={piece.row}"
@@ -447,10 +409,6 @@ def _bars(line: Sequence[_Placed], y: float) -> Iterable[dict[str, Any]]:
         yield {**place, "kind": piece.kind, "note": piece.note, "open": None in (piece.start, piece.end)}
 
 
-def _seconds(when: datetime) -> float:
-    return (when - _EPOCH).total_seconds()
-
-
 def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
     """Yield the ticks of an axis: starts of years, months, days, hours or minutes, whichever are few enough."""
     days = (last - first) / 86_400
@@ -464,7 +422,7 @@ def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str
     )
     step, form = next((pair for pair in steps if (last - first) / pair[0] <= MOST_TICKS - 2), steps[-1])
     start = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    at = _seconds(start)
+    at = start.timestamp()
     at += max(0, int((first - at) // step)) * step
     while at <= last:
         if at >= first:
@@ -485,7 +443,7 @@ def _months(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, st
         if not 1 <= year <= 9999:
             continue
         when = begin.replace(year=year, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
-        at = _seconds(when)
+        at = when.timestamp()
         if first <= at <= last:
             text = f"{year:04d}" if step % 12 == 0 else f"{when:%b} {year:04d}"
             yield at, text
