@@ -11,8 +11,8 @@ Worth comparing are entities whose names share a word, a beginning, letters or a
 keys that its own name gives, and answers under keys that names like it would ask by. What is said of two entities by
 their names is said by `memforest.graph.names`; the keys only leave out pairs that no rule joins.
 
-Nothing depends on the order of the entities or on their ids. A `Resolver` keeps which names it compared
-how, so that after a change only those near it are compared again; grouping, which reads no name, is done anew.
+Nothing depends on the order of the entities or on their ids. A `Resolver` keeps whom names fit, so that
+after a change only those near it ask again; groups are made of that anew.
 """
 
 from __future__ import annotations
