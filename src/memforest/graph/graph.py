@@ -51,9 +51,9 @@ MOST_TOGETHER = 32
 """Entities that a statement names at most for all of them to be joined; of one that names more, each is joined with who said it."""
 
 
-Pairs = tuple[Ints, Ints, Weights, Ints, Ints, NDArray[np.int8]]
-"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, weight, first and latest
-time in ms, and kind."""
+Pairs = tuple[Ints, Ints, Ints, Ints, Weights, int]
+"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, first and latest time in
+ms, weight, and the kind of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,9 @@ def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
         order: place -> where it stands among all by its key.
         parts: the pairs.
     """
-    one, other, weight, first, latest, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
+    *given, kinds = zip(*parts, strict=True)
+    one, other, first, latest, weight = map(np.concatenate, given)
+    kind = np.repeat(np.array(kinds, dtype=np.int8), [len(part[0]) for part in parts])
     apart = one != other
     code = (np.minimum(one, other) * count + np.maximum(one, other))[apart]
     by_code = np.argsort(code, kind="stable")
@@ -208,6 +210,15 @@ class Graph:
         for entity in self.members[place]:
             found |= dict.fromkeys(self.spelled.get(entity, ()))
         return tuple(found)
+
+    @cached_property
+    def words(self) -> Mapping[str, frozenset[int]]:
+        """Word of a key or alias -> the places that have it."""
+        found: dict[str, set[int]] = {}
+        for key, place in self.by_key.items():
+            for word in key.split():
+                found.setdefault(word, set()).add(place)
+        return {word: frozenset(places) for word, places in found.items()}
 
     @cached_property
     def supports(self) -> Ints:
@@ -335,6 +346,8 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     kinds = [one.kind for one in standing]
     for joined in np.flatnonzero(members.counts > 1).tolist():
         kinds[joined] = _kind(snapshot, members[joined])
+    speakers = np.append(places, -1)[_hubs(snapshot, known)]
+    alike = [(place_of[short], place_of[long]) for short, long, _ in resolution.overlaps]
     called = sorted(entity for entity in {*read.spelled, *resolution.into} if entity in place_of)
     return Graph(
         ids,
@@ -344,7 +357,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         tuple(kinds),  # type: ignore[arg-type]  # a column of kinds
         members,
         _lists(place, fact, len(ids)),
-        _edges(snapshot, (fact, place), related, resolution, place_of, order),
+        _edges(snapshot, (fact, place), speakers, related, alike, order),
         related,
         lines,
         resolution,
@@ -443,43 +456,33 @@ def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:
 def _edges(
     snapshot: Snapshot,
     mentions: tuple[Ints, Ints],
+    speakers: Ints,
     related: Sequence[KnownRelation],
-    resolution: Resolution,
-    place_of: Mapping[int, int],
+    alike: Sequence[tuple[int, int]],
     order: Ints,
 ) -> Edges:
-    """Return what joins places."""
-    known = np.array(sorted(place_of), dtype=np.int64)
-    hubs = _hubs(snapshot, known)
-    places = np.array([*(place_of[entity] for entity in known.tolist()), -1], dtype=np.int64)
-    owner, one, other = pairs_within(*mentions, places[hubs], MOST_TOGETHER)
+    """Return what joins places.
+
+    Args:
+        snapshot: of the memory.
+        mentions: fact row and place of every mention.
+        speakers: by fact row, the place of who said it first, -1 when there is none.
+        related: the relations.
+        alike: pairs of places with names that look alike.
+        order: as in `join_pairs`.
+    """
+    owner, one, other = pairs_within(*mentions, speakers)
     first = snapshot.facts.said_ms
     latest = first.copy()
     np.maximum.at(latest, snapshot.facts.pairs[:, 0], snapshot.turns.said_ms[snapshot.facts.pairs[:, 1]])
-    together: Pairs = (
-        one,
-        other,
-        np.ones(len(one)),
-        first[owner],
-        latest[owner],
-        np.full(len(one), TOGETHER, dtype=np.int8),
-    )
-    alike = [
-        (place_of[short], place_of[long], ALIKE, OPEN, 0)
-        for short, long, _ in resolution.overlaps
-        if short in place_of and long in place_of
-    ]
-    relating = [
-        (relation.source, relation.target, relation.weight, relation.first_ms, relation.latest_ms)
-        for relation in related
-    ]
-    parts = [together]
-    for rows, kind in ((relating, RELATION), (alike, OVERLAP)):
-        source, target, weights, begin, end = zip(*rows, strict=True) if rows else ((),) * 5
-        numbers = (np.array(column, dtype=np.int64) for column in (source, target, begin, end))
-        ones, others, times, last = numbers
-        kinds = np.full(len(ones), kind, dtype=np.int8)
-        parts.append((ones, others, np.array(weights, dtype=np.float64), times, last, kinds))
+    relating = [(each.source, each.target, each.first_ms, each.latest_ms) for each in related]
+    looking = [(*ends, OPEN, 0) for ends in alike]
+    parts = [(one, other, first[owner], latest[owner], np.ones(len(one)), TOGETHER)]
+    for rows, weights, kind in (
+        (relating, np.array([each.weight for each in related], dtype=np.float64), RELATION),
+        (looking, np.full(len(alike), ALIKE), OVERLAP),
+    ):
+        parts.append((*np.array(rows, dtype=np.int64).reshape(-1, 4).T, weights, kind))
     return join_pairs(len(order), order, *parts)
 
 

@@ -189,9 +189,8 @@ def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
 
 
 FAILURES = (*FALLS_BACK, ModelRefusedError)
-WHY_CHARS = 300
 SHOWN_CHARS = 300
-"""Most characters of a text in a trace."""
+"""Most characters of a text in a trace or warning."""
 
 
 @dataclass(slots=True)
@@ -389,7 +388,7 @@ def _shown(part: Part) -> dict[str, Any]:
 
 
 def _why(exc: Exception) -> str:
-    return cut(str(exc), WHY_CHARS)
+    return cut(str(exc), SHOWN_CHARS)
 
 
 class HMemIndex(Index):

@@ -150,13 +150,12 @@ def turn_scores(
     said = snapshot.turns.said_ms
     fit, last, times = _time(said, said + 1, asked, explore), said.copy(), np.zeros(len(said), dtype=np.int64)
     told = np.flatnonzero(speaks >= 0)
-    if len(told):
-        rows = speaks[told]
-        start, end = fact_times(snapshot.facts)
-        fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
-        last_told, again = held(snapshot)
-        last[told] = np.maximum(last[told], last_told[rows])
-        times[told] = again[rows]
+    rows = speaks[told]
+    start, end = fact_times(snapshot.facts)
+    fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
+    last_told, again = held(snapshot)
+    last[told] = np.maximum(last[told], last_told[rows])
+    times[told] = again[rows]
     return Fit.of(
         {
             "similarity": explore.similarity * similar,
