@@ -229,7 +229,7 @@ def _means_below(forest: Forest, turn: Scores, fact: Scores) -> Scores:
     return forest.ascent.means(_at_leaves(forest, turn, fact))
 
 
-def _at_leaves(forest: Forest, turn: Scores, fact: Scores) -> Scores:
+def _at_leaves(forest: Forest, turn: Scores | Ints, fact: Scores | Ints) -> Scores:
     """Return what turns and facts are worth at the leaves that stand for them; 0 at inner nodes."""
     out = np.zeros(len(forest))
     for leaves, values in (
