@@ -127,7 +127,7 @@ def test_a_choice_about_what_is_not_there_waits() -> None:
     )
     assert keeper.resolution == Resolution()
     keeper.update([person(5, "Quim")])
-    assert len(keeper.into) == 1
+    assert len(keeper.resolution.into) == 1
 
 
 @each(
@@ -278,21 +278,21 @@ def test_a_neighbour_that_becomes_everybodys_no_longer_speaks() -> None:
     five, six = person(5, "Fay", near=(1, 2)), person(6, "Sol", near=(1, 2))
     crowd = tuple(range(100, 101 + MOST_NEIGHBOURS))
     keeper = Resolver([gwen, gwendolyn, five, six])
-    assert keeper.into == {2: 1}
+    assert keeper.resolution.into == {2: 1}
     keeper.update(
         [person(5, "Fay", near=(1, 2, *crowd)), *(person(row, f"x{row}", near=(5,)) for row in crowd)]
     )
-    assert keeper.into == {}
+    assert keeper.resolution.into == {}
     keeper.update([five, *(person(row, f"x{row}") for row in crowd)])
-    assert keeper.into == {2: 1}
+    assert keeper.resolution.into == {2: 1}
     keeper.update([person(5, "Fay", kind="participant", near=(1, 2))])
-    assert keeper.into == {}
+    assert keeper.resolution.into == {}
 
 
 def test_what_was_given_out_stays() -> None:
     """A resolution is of its moment; the next change makes another."""
     keeper = Resolver([ANA, ANA_RUIZ])
-    before, into = keeper.resolution, keeper.into
+    before, into = keeper.resolution, keeper.resolution.into
     keeper.update(gone=[2])
     assert (before.into, into) == ({2: 1}, {2: 1})
     assert keeper.resolution == resolve([ANA])
@@ -315,5 +315,5 @@ def test_one_more_entity_is_compared_with_those_near_it(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("memforest.graph.resolve.compare", counting)
     keeper.update([person(2000, "Ingrid")])
-    assert keeper.into == {1000: 2000}
+    assert keeper.resolution.into == {1000: 2000}
     assert 0 < len(compared) < 5

@@ -21,7 +21,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.times import to_ms
 from memforest.trees import hmem_score
 from memforest.trees.hmem import HMemIndex
-from memforest.trees.hmem_score import asked_time, held, node_scores, similarities, turn_scores
+from memforest.trees.hmem_score import Entry, asked_time, held, node_scores, similarities, turn_scores
 
 UTC = timezone.utc
 NONE: Any = None
@@ -80,7 +80,8 @@ def scored(snapshot: Snapshot, explore: Explore, asked: tuple[int, int] | None =
     for fact, turn in snapshot.facts.pairs[::-1].tolist():
         speaks[turn] = fact
     similar = similarities(snapshot, request, explore, base)
-    return turn_scores(snapshot, request, explore, asked, similar, speaks, None)
+    nothing = np.zeros(len(snapshot.turns.ids))
+    return turn_scores(snapshot, request, explore, asked, similar, speaks, Entry(nothing, nothing))
 
 
 def test_a_turn_and_its_fact_are_one_with_the_better_of_both() -> None:

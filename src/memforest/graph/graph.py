@@ -52,9 +52,9 @@ MOST_TOGETHER = 32
 """Entities that a statement names at most for all of them to be joined; of one that names more, each is joined with who said it."""
 
 
-Pairs = tuple[Ints, Ints, Weights, Ints, Ints, NDArray[np.int8]]
-"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, weight, first and latest
-time in ms, and kind."""
+Pairs = tuple[Ints, Ints, Ints, Ints, Weights, int]
+"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, first and latest time in
+ms, weight, and the kind of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
         order: place -> where it stands among all by its key.
         parts: the pairs.
     """
-    one, other, weight, first, latest, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
+    *given, kinds = zip(*parts, strict=True)
+    one, other, first, latest, weight = map(np.concatenate, given)
+    kind = np.repeat(np.array(kinds, dtype=np.int8), [len(part[0]) for part in parts])
     apart = one != other
     code = (np.minimum(one, other) * count + np.maximum(one, other))[apart]
     by_code = np.argsort(code, kind="stable")
@@ -211,6 +213,15 @@ class Graph:
         return tuple(found)
 
     @cached_property
+    def words(self) -> Mapping[str, frozenset[int]]:
+        """Word of a key or alias -> the places that have it."""
+        found: dict[str, set[int]] = {}
+        for key, place in self.by_key.items():
+            for word in key.split():
+                found.setdefault(word, set()).add(place)
+        return {word: frozenset(places) for word, places in found.items()}
+
+    @cached_property
     def supports(self) -> Ints:
         """How many facts name each place."""
         return self.facts.counts
@@ -232,10 +243,6 @@ class Graph:
         arrays = (self.ids, self.order, self.members, self.facts, self.edges)
         objects = len(self) + len(self.relations) + len(self.states)
         return sum(one.nbytes for one in arrays) + OBJECT_BYTES * objects
-
-
-SHARE = 0.25
-"""Of the entities; when more than this has changed, comparing all is as quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,31 +290,21 @@ class Making:
     def __init__(self) -> None:
         self._named: dict[int, NamedEntity] = {}
         self._resolver = Resolver()
-        self._had: tuple[Snapshot, GraphRows] | None = None
         self.relations: Known = {}
         self.lines: Lines = {}
 
     def resolved(self, snapshot: Snapshot, known: Ints, read: GraphRows) -> Resolution:
-        """Return which entities are one: what has changed since is compared again, where most has not.
+        """Return which entities are one; only those that differ from what they were are compared again.
 
         Args:
             snapshot: of the memory.
             known: row ids of the entities, ascending.
             read: what is read beside it.
         """
-        there = set(known.tolist())
-        gone = self._named.keys() - there
-        touched = there if self._had is None else _touched(*self._had, snapshot, read) & there
-        touched |= there - self._named.keys()
-        if len(touched) + len(gone) > SHARE * len(there):
-            self._named, self._resolver, touched, gone = {}, Resolver(), there, set()
-        now = _named(snapshot, known, read, touched)
-        changed = [one for one in now if self._named.get(one.id) != one]
-        self._resolver.update(changed, gone, read.choices)
-        for entity in gone:
-            del self._named[entity]
-        self._named.update((one.id, one) for one in changed)
-        self._had = snapshot, read
+        now = {one.id: one for one in _named(snapshot, known, read)}
+        changed = [one for row, one in now.items() if self._named.get(row) != one]
+        self._resolver.update(changed, self._named.keys() - now.keys(), read.choices)
+        self._named = now
         return self._resolver.resolution
 
 
@@ -350,6 +347,8 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     kinds = [one.kind for one in standing]
     for joined in np.flatnonzero(members.counts > 1).tolist():
         kinds[joined] = _kind(snapshot, members[joined])
+    speakers = np.append(places, -1)[_hubs(snapshot, known)]
+    alike = [(place_of[short], place_of[long]) for short, long, _ in resolution.overlaps]
     called = sorted(entity for entity in {*read.spelled, *resolution.into} if entity in place_of)
     return Graph(
         ids,
@@ -359,7 +358,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         tuple(kinds),  # type: ignore[arg-type]  # a column of kinds
         members,
         _lists(place, fact, len(ids)),
-        _edges(snapshot, (fact, place), related, resolution, place_of, order),
+        _edges(snapshot, (fact, place), speakers, related, alike, order),
         related,
         lines,
         resolution,
@@ -368,67 +367,36 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     )
 
 
-_SPEAKS = 1 << 31
-"""Added to the row id of an entity that speaks, so that it is told from one that is named."""
-
-
-def _touched(had: Snapshot, had_read: GraphRows, snapshot: Snapshot, read: GraphRows) -> set[int]:
-    """Return the entities of which anything differs that they are compared by."""
-    was, now = (
-        np.stack(
-            [
-                np.r_[one.facts.ids[one.mentions[:, 0]], one.facts.ids],
-                np.r_[
-                    one.mentions[:, 1], one.facts.speaker + _SPEAKS
-                ],  # who speaks is paired with all in a long fact
-            ],
-            axis=1,
-        )
-        for one in (had, snapshot)
-    )
-    codes = [pairs[:, 0] << 32 | pairs[:, 1] for pairs in (was, now)]
-    differ = np.setxor1d(codes[0], codes[1], assume_unique=True)
-    both = np.concatenate([was, now])
-    touched = set(both[np.isin(both[:, 0], differ >> 32), 1].tolist())
-    touched.update(entity for _, entity in had.names.items() ^ snapshot.names.items())
-    touched.update(entity for *_, entity in {*had_read.apart} ^ {*read.apart})
-    for before, after in ((had.entities, snapshot.entities), (had_read.spelled, read.spelled)):
-        changed = (row for row in before.keys() | after.keys() if before.get(row) != after.get(row))
-        touched.update(changed)
-    return touched
-
-
-def _named(snapshot: Snapshot, known: Ints, read: GraphRows, wanted: Collection[int]) -> list[NamedEntity]:
-    """Return some of the known entities as they are compared by name."""
+def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity]:
+    """Return the known entities as they are compared by name."""
     aliases: dict[int, list[str]] = {}
     for key, entity in snapshot.names.items():
-        if entity in wanted and snapshot.entities[entity].key != key:
+        if entity in snapshot.entities and snapshot.entities[entity].key != key:
             aliases.setdefault(entity, []).append(key)
-    asked = np.isin(known, _ints(wanted))
     mentions = snapshot.mentions
     member = np.searchsorted(known, mentions[:, 1])
-    supports = np.bincount(member, minlength=len(known))
-    facts = np.zeros(len(snapshot.facts.ids), dtype=np.bool_)
-    facts[mentions[asked[member], 0]] = True
-    beside_them = facts[mentions[:, 0]]
-    pairs = pairs_within(mentions[beside_them, 0], member[beside_them], _hubs(snapshot, known))
-    near = beside = _others(known, asked, *pairs[1:])
+    supports = np.bincount(member, minlength=len(known)).tolist()
+    pairs = pairs_within(mentions[:, 0], member, _hubs(snapshot, known))
+    near = beside = _others(known, *pairs[1:])
     if read.apart:
-        beside = _others(known, asked, *_beside(snapshot, known, read.apart, pairs))
-    return [
-        NamedEntity(
-            row,
-            snapshot.entities[row].key,
-            snapshot.entities[row].kind,  # type: ignore[arg-type]  # a column of kinds
-            snapshot.entities[row].label,
-            tuple(name for name in read.spelled.get(row, ()) if name != snapshot.entities[row].label),
-            tuple(sorted(aliases.get(row, ()))),
-            int(supports[at]),
-            near.get(at, frozenset()),
-            beside.get(at, frozenset()),
+        beside = _others(known, *_beside(snapshot, known, read.apart, pairs))
+    found = []
+    for at, row in enumerate(known.tolist()):
+        one = snapshot.entities[row]
+        found.append(
+            NamedEntity(
+                row,
+                one.key,
+                one.kind,  # type: ignore[arg-type]  # a column of kinds
+                one.label,
+                tuple(name for name in read.spelled.get(row, ()) if name != one.label),
+                tuple(sorted(aliases.get(row, ()))),
+                supports[at],
+                frozenset(near[at]),
+                frozenset(beside[at]),
+            )
         )
-        for at, row in zip(np.flatnonzero(asked).tolist(), known[asked].tolist(), strict=True)
-    ]
+    return found
 
 
 def _beside(
@@ -446,18 +414,10 @@ def _beside(
     return np.concatenate([pairs[1][once], one]), np.concatenate([pairs[2][once], other])
 
 
-def _others(known: Ints, asked: NDArray[np.bool_], one: Ints, other: Ints) -> dict[int, frozenset[int]]:
-    """Return position of an entity that is asked for -> row ids of those that it makes a pair with."""
-    code = np.concatenate([source * len(known) + target for source, target in ((one, other), (other, one))])
-    code = np.sort(code[asked[np.concatenate([one, other])]])
-    source, target = np.divmod(code[np.diff(code, prepend=-1) != 0], max(len(known), 1))
-    starts = np.flatnonzero(np.diff(source, prepend=-1))
-    ends = np.append(starts, len(source))[1:]
-    rows_ = known[target].tolist()
-    return {
-        at: frozenset(rows_[start:end])
-        for at, start, end in zip(source[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)
-    }
+def _others(known: Ints, one: Ints, other: Ints) -> Lists:
+    """Return position of an entity -> row ids of those that it makes a pair with."""
+    source, target = _once(np.concatenate([one, other]), np.concatenate([other, one]), len(known))
+    return Lists(known[target], np.cumsum(np.bincount(source, minlength=len(known))))
 
 
 def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
@@ -497,43 +457,33 @@ def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:
 def _edges(
     snapshot: Snapshot,
     mentions: tuple[Ints, Ints],
+    speakers: Ints,
     related: Sequence[KnownRelation],
-    resolution: Resolution,
-    place_of: Mapping[int, int],
+    alike: Sequence[tuple[int, int]],
     order: Ints,
 ) -> Edges:
-    """Return what joins places."""
-    known = np.array(sorted(place_of), dtype=np.int64)
-    hubs = _hubs(snapshot, known)
-    places = np.array([*(place_of[entity] for entity in known.tolist()), -1], dtype=np.int64)
-    owner, one, other = pairs_within(*mentions, places[hubs], MOST_TOGETHER)
+    """Return what joins places.
+
+    Args:
+        snapshot: of the memory.
+        mentions: fact row and place of every mention.
+        speakers: by fact row, the place of who said it first, -1 when there is none.
+        related: the relations.
+        alike: pairs of places with names that look alike.
+        order: as in `join_pairs`.
+    """
+    owner, one, other = pairs_within(*mentions, speakers)
     first = snapshot.facts.said_ms
     latest = first.copy()
     np.maximum.at(latest, snapshot.facts.pairs[:, 0], snapshot.turns.said_ms[snapshot.facts.pairs[:, 1]])
-    together: Pairs = (
-        one,
-        other,
-        np.ones(len(one)),
-        first[owner],
-        latest[owner],
-        np.full(len(one), TOGETHER, dtype=np.int8),
-    )
-    alike = [
-        (place_of[short], place_of[long], ALIKE, OPEN, 0)
-        for short, long, _ in resolution.overlaps
-        if short in place_of and long in place_of
-    ]
-    relating = [
-        (relation.source, relation.target, relation.weight, relation.first_ms, relation.latest_ms)
-        for relation in related
-    ]
-    parts = [together]
-    for rows, kind in ((relating, RELATION), (alike, OVERLAP)):
-        source, target, weights, begin, end = zip(*rows, strict=True) if rows else ((),) * 5
-        numbers = (np.array(column, dtype=np.int64) for column in (source, target, begin, end))
-        ones, others, times, last = numbers
-        kinds = np.full(len(ones), kind, dtype=np.int8)
-        parts.append((ones, others, np.array(weights, dtype=np.float64), times, last, kinds))
+    relating = [(each.source, each.target, each.first_ms, each.latest_ms) for each in related]
+    looking = [(*ends, OPEN, 0) for ends in alike]
+    parts = [(one, other, first[owner], latest[owner], np.ones(len(one)), TOGETHER)]
+    for rows, weights, kind in (
+        (relating, np.array([each.weight for each in related], dtype=np.float64), RELATION),
+        (looking, np.full(len(alike), ALIKE), OVERLAP),
+    ):
+        parts.append((*np.array(rows, dtype=np.int64).reshape(-1, 4).T, weights, kind))
     return join_pairs(len(order), order, *parts)
 
 

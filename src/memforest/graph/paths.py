@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,8 +151,6 @@ MOST_PARTLY = 4
 AS_IF = 3
 """An entity is as near as if it had so many more facts of the usual likeness: few facts are chance."""
 
-_tokens: WeakKeyDictionary[Graph, Mapping[str, tuple[int, ...]]] = WeakKeyDictionary()
-
 
 def seeds(graph: Graph, names: Sequence[str]) -> dict[int, float]:
     """Return the places that names mean, with a score: 1 where it is a name or alias, less where it is a part of the names of a few.
@@ -175,21 +172,9 @@ def seeds(graph: Graph, names: Sequence[str]) -> dict[int, float]:
 
 def _partly(graph: Graph, key: str) -> tuple[int, ...]:
     """Return the places that have every word of a key in their names, if they are few."""
-    tokens = _tokens.get(graph)
-    if tokens is None:
-        tokens = _tokens.setdefault(graph, _words_of_names(graph))
-    found = [frozenset(tokens.get(word, ())) for word in key.split()]
-    both = frozenset.intersection(*found) if found else frozenset()
+    both = frozenset.intersection(*(graph.words.get(word, frozenset()) for word in key.split()))
     few = len(both) <= MOST_PARTLY
     return tuple(sorted(both, key=lambda place: int(graph.order[place]))) if few else ()
-
-
-def _words_of_names(graph: Graph) -> dict[str, tuple[int, ...]]:
-    found: dict[str, dict[int, None]] = {}
-    for key, place in graph.by_key.items():
-        for word in key.split():
-            found.setdefault(word, {})[place] = None
-    return {word: tuple(places) for word, places in found.items()}
 
 
 def near(graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], most: int) -> dict[int, float]:

@@ -11,15 +11,16 @@ Worth comparing are entities whose names share a word, a beginning, letters or a
 keys that its own name gives, and answers under keys that names like it would ask by. What is said of two entities by
 their names is said by `memforest.graph.names`; the keys only leave out pairs that no rule joins.
 
-Nothing depends on the order of the entities or on their ids. A `Resolver` keeps what it worked out, so that a change
-costs what is near it.
+Nothing depends on the order of the entities or on their ids. A `Resolver` keeps whom names fit, so that
+after a change only those near it ask again; groups are made of that anew.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import NamedTuple
 
 from memforest.graph.names import (
@@ -48,7 +49,6 @@ _CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 
 """Keys of the rules by which more than `MOST_ASKED` may answer -> the least tier of rules that is then not asked."""
 MOST_BEGINNING = 16
 """Beginnings of first names that more entities have are nobody's short form."""
-_FEW = 16
 _LONGEST_WORD = 24
 _LONGEST_UNSPACED = 8
 
@@ -143,28 +143,19 @@ class _Words:
     """Words in order, each with the entities whose word it is, to find those that begin with another."""
 
     def __init__(self) -> None:
-        self._ordered: list[str] = []
-        self._new: set[str] = set()
         self._of: dict[str, list[int]] = {}
+        self._ordered: list[str] = []
 
     def add(self, word: str, entity: int) -> None:
-        if word in self._of:
-            self._of[word].append(entity)
-        else:
-            self._of[word] = [entity]
-            self._new.add(word)
+        self._of.setdefault(word, []).append(entity)
 
     def remove(self, word: str, entity: int) -> None:
         self._of[word].remove(entity)
 
     def beginning(self, short: str) -> tuple[set[int], bool]:
         """Return the entities with a word that begins with a short one and is longer by so much, and whether there are more."""
-        if len(self._new) > _FEW:
-            self._ordered = sorted({*self._ordered, *self._new})
-        else:
-            for word in self._new:
-                insort(self._ordered, word)
-        self._new = set()
+        if len(self._ordered) < len(self._of):
+            self._ordered = sorted(self._of)
         found: set[int] = set()
         for place in range(bisect_left(self._ordered, short), len(self._ordered)):
             word = self._ordered[place]
@@ -181,58 +172,32 @@ class Blocks:
     """Keys and the entities that ask by them or answer to them."""
 
     def __init__(self) -> None:
-        # Most keys have one entity, which then needs no list.
-        self._asking: dict[str, int | list[int]] = {}
-        self._answering: dict[str, int | list[int]] = {}
-        self._both: dict[str, int | list[int]] = {}
-        self._short: set[int] = set()
+        self._asking: dict[str, list[int]] = {}
+        self._answering: dict[str, list[int]] = {}
+        self._both: dict[str, list[int]] = {}
         self._begin = _Words()
         self._end = _Words()
 
     def add(self, entity: int, keys: Keys) -> None:
         """Add an entity with its keys."""
-        if _short(keys):
-            self._short.add(entity)
         for table, names in self._tables(keys):
             for name in names:
-                had = table.setdefault(name, entity)
-                if type(had) is list:
-                    had.append(entity)
-                elif had != entity:
-                    table[name] = [had, entity]  # type: ignore[list-item]
+                table.setdefault(name, []).append(entity)
         if keys.word:
             self._begin.add(keys.word, entity)
             self._end.add(keys.word[::-1], entity)
 
     def remove(self, entity: int, keys: Keys) -> None:
         """Remove an entity, by the keys that it was added with."""
-        self._short.discard(entity)
         for table, names in self._tables(keys):
             for name in names:
-                had = table[name]
-                if isinstance(had, int):
-                    del table[name]
-                elif len(had) == 2:
-                    table[name] = had[had[0] == entity]
-                else:
-                    had.remove(entity)
+                table[name].remove(entity)
         if keys.word:
             self._begin.remove(keys.word, entity)
             self._end.remove(keys.word[::-1], entity)
 
-    def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, int | list[int]], Sequence[str]]]:
+    def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, list[int]], Sequence[str]]]:
         return (self._asking, keys.asks), (self._answering, keys.answers), (self._both, keys.both)
-
-    def anybody(self) -> set[int]:
-        """Return the entities that `asked` may return something for."""
-        found: set[int] = set()
-        for name in self._asking.keys() & self._answering.keys():
-            others = self._asking[name]
-            found.update((others,) if isinstance(others, int) else others)
-        for others in self._both.values():
-            if type(others) is list:
-                found.update(others)
-        return found | self._short
 
     def asked(self, entity: int, keys: Keys) -> tuple[set[int], set[int], int, list[int]]:
         """Return the entities that an entity must be compared with.
@@ -242,15 +207,12 @@ class Blocks:
             many answered, 9 if none; and some of those.
         """
         found: set[int] = set()
-        spoiled, crowd = 9, []
+        spoiled = 9
+        crowd: list[int] = []
         for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
             for name in names:
-                others = table.get(name)
-                if others is None or others == entity:
-                    continue
-                if isinstance(others, int):
-                    found.add(others)
-                elif len(others) <= MOST_ASKED:
+                others = table.get(name, ())
+                if len(others) <= MOST_ASKED:
                     found.update(others)
                 elif name[0] in _CROWDS:
                     spoiled = min(spoiled, _CROWDS[name[0]])
@@ -276,11 +238,7 @@ class Blocks:
         word = keys.word
         sizes = range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1)
         names.append((self._asking, ["w" + part for size in sizes for part in (word[:size], word[-size:])]))
-        for table, some in names:
-            for name in some:
-                others = table.get(name, ())
-                found.update((others,) if isinstance(others, int) else others)
-        return found
+        return found.union(*(table.get(name, ()) for table, some in names for name in some))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +254,6 @@ class Chosen:
     groups: Mapping[int, frozenset[int]] = field(default_factory=dict)
     apart: Mapping[int, frozenset[int]] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
-
-    def group(self, entity: int) -> frozenset[int]:
-        """Return the entities that an entity was said to be one with, itself too."""
-        return self.groups.get(entity) or frozenset((entity,))
 
     def parts(self, one: Iterable[int], other: frozenset[int] | set[int]) -> bool:
         """Return whether an entity of one group was said not to be one of the other."""
@@ -360,104 +314,6 @@ class NameMatch:
     enough: bool
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What groups are made of: entities and their names as they are compared, decisions, and matches of who asks."""
-
-    named: Mapping[int, NamedEntity]
-    forms: Mapping[int, Form]
-    chosen: Chosen
-    matches: Mapping[int, tuple[NameMatch, ...]]
-
-    def two(self, one: int, other: int) -> bool:
-        """Return whether two entities are surely two, whatever their groups."""
-        first, second = self.named[one], self.named[other]
-        if other in first.beside or one in second.beside:
-            return True
-        mine, theirs = self.forms[one], self.forms[other]
-        if apart(mine, theirs):
-            return True
-        if first.kind == second.kind == "participant":
-            found = compare(mine, theirs)
-            return found is None or found.rule != "form"
-        return is_full(mine) and is_full(theirs) and compare(mine, theirs) is None
-
-    def unlike(self, one: int, other: int) -> bool:
-        """Return whether two entities are surely two and nobody said that one of them has the other's name too."""
-        if not self.two(one, other):
-            return False
-        first, second = self.named[one], self.named[other]
-        if other in first.beside or one in second.beside:
-            return True
-        theirs, mine = self.chosen.groups.get(other, ()), self.chosen.groups.get(one, ())
-        return all(self.two(one, too) for too in theirs) and all(self.two(too, other) for too in mine)
-
-    def may_be_one(self, one: frozenset[int], other: frozenset[int]) -> bool:
-        """Return whether two groups may be one."""
-        if self.chosen.parts(one, other):
-            return False
-        return not any(self.unlike(first, second) for first in one for second in other)
-
-    def order(self, entity: int) -> tuple[str, int]:
-        """Return the sort key of an entity: its key, which is unique."""
-        return self.named[entity].key, entity
-
-
-def settle(world: World, entities: Collection[int]) -> tuple[list[frozenset[int]], list[Decision]]:
-    """Return the groups of more than one entity and why each came to be.
-
-    People's decisions come first, then equal names, then the others: surest rules first, longest names first, and where
-    names are as long the likest first. An entity joins only if all that its name fits are one group by then.
-
-    Args:
-        world: what groups are made of.
-        entities: whom to group; with an entity all that its matches and decisions reach.
-    """
-    groups: dict[int, frozenset[int]] = {}
-    for entity in entities:
-        groups[entity] = world.chosen.group(entity)
-    decisions: list[Decision] = []
-
-    def join(entity: int, match: NameMatch) -> None:
-        one, other = groups[entity], groups[match.other]
-        if one is not other and one != other and world.may_be_one(one, other):
-            both = one | other
-            groups.update(dict.fromkeys(both, both))
-            decisions.append(Decision(entity, match.other, match.rule, match.score))
-
-    def likest(pair: tuple[int, NameMatch]) -> tuple[float, tuple[str, int], tuple[str, int]]:
-        return -pair[1].score, world.order(pair[0]), world.order(pair[1].other)
-
-    asking = [entity for entity in entities if entity in world.matches]
-    equal = ((one, match) for one in asking for match in world.matches[one] if match.rule == "form")
-    for entity, match in sorted(equal, key=likest):
-        join(entity, match)
-    for step in _steps(world, asking):
-        fitting = [(entity, found) for entity in step if (found := _only(world, entity, groups)) is not None]
-        for entity, match in sorted(fitting, key=likest):
-            join(entity, match)
-    return list({group for group in groups.values() if len(group) > 1}), decisions
-
-
-def _steps(world: World, asking: Iterable[int]) -> list[list[int]]:
-    """Return the asking entities in steps: surest rules first, longest names first."""
-    steps: dict[tuple[int, int], list[int]] = {}
-    for entity in asking:
-        rules = [TIERS[match.rule] for match in world.matches[entity] if match.rule != "form"]
-        if rules:
-            steps.setdefault((min(rules), -len(world.forms[entity].tokens)), []).append(entity)
-    return [steps[step] for step in sorted(steps)]
-
-
-def _only(world: World, entity: int, groups: Mapping[int, frozenset[int]]) -> NameMatch | None:
-    """Return the best match of an entity if all its matches are one group and enough speaks for one of them."""
-    matches = [match for match in world.matches[entity] if match.rule != "form"]
-    if len({groups[match.other] for match in matches}) != 1:
-        return None
-    enough = [match for match in matches if match.enough]
-    return min(enough, key=lambda one: (-one.score, world.order(one.other))) if enough else None
-
-
 MOST_NEIGHBOURS = 32
 """Who has more neighbours is everybody's, and so is a participant: to share one says nothing."""
 MOST_OVERLAPS = 8
@@ -500,11 +356,10 @@ class Resolver:
         self._choices = tuple(choices)
         self._chosen = Chosen()
         self._matches: dict[int, tuple[NameMatch, ...]] = {}
-        self._matched_by: dict[int, set[int]] = {}
+        """By who asks."""
         self._near: dict[int, tuple[tuple[int, str], ...]] = {}
-        self._groups: dict[int, frozenset[int]] = {}
-        self._stands: dict[int, int] = {}
-        self._decisions: dict[int, list[Decision]] = {}
+        self.resolution = Resolution()
+        """Which entities are one, as of the last update."""
         self.update(tuple(named))
 
     def update(
@@ -515,59 +370,35 @@ class Resolver:
     ) -> None:
         """Take in entities that are new or changed, entities that are gone, and all of people's decisions.
 
+        Only what these touch is compared by name again.
+
         Args:
             changed: entities as they are now. Neighbours are mutual: who lost or got one is changed too.
             gone: ids of entities that are no more.
             choices: all decisions there are; None where they are as before.
         """
-        first = not self._named
         touched = self._take_in(changed, gone)
         if choices is not None:
             self._choices = tuple(choices)
         chosen = chosen_of(self._choices, self._named)
         touched |= chosen.changed(self._chosen)
         self._chosen = chosen
-        if first:
-            for entity in self._blocks.anybody():
-                self._ask(entity)
-            self._settle({*self._matches, *self._matched_by, *chosen.groups})
-            return
-        for entity in tuple(touched):
-            if entity in self._named:
-                touched |= self._blocks.asking(entity, self._keys(entity))
-        near = self._reached(touched)
+        there = touched & self._named.keys()
+        if len(there) < len(self._named):  # else all ask anyway
+            touched = touched.union(*(self._blocks.asking(one, self._keys(one)) for one in there))
         for entity in touched:
             self._ask(entity)
-        self._settle(near | self._reached(touched))
-
-    @property
-    def into(self) -> dict[int, int]:
-        """Entity that is joined -> entity that stands for its group."""
-        return dict(self._stands)
-
-    @property
-    def resolution(self) -> Resolution:
-        """Which entities are one, as of the last update."""
-        by_key = self._order
-        decisions = [one for some in self._decisions.values() for one in some]
-        decisions.sort(key=lambda one: (by_key(one.entity), by_key(one.into)))
-        into = {entity: self._stands[entity] for entity in sorted(self._stands, key=by_key)}
-        return Resolution(into, tuple(decisions), tuple(self._overlaps()))
+        self.resolution = self._settled()
 
     def _order(self, entity: int) -> tuple[str, int]:
+        """Return the sort key of an entity: its key, which is unique."""
         return self._named[entity].key, entity
 
     def _take_in(self, changed: Collection[NamedEntity], gone: Collection[int]) -> set[int]:
         """Add and remove entities; return those whose comparisons may have changed."""
         touched = set(gone).union(one.id for one in changed)
-        first = not self._named
-        told: dict[int, frozenset[int]] = {}
-        for entity in () if first else tuple(touched):
-            was = self._named.get(entity)
-            if was is None:
-                continue
-            if self._tells(entity):
-                told[entity] = was.neighbours
+        told = {entity: self._named[entity].neighbours for entity in touched if self._tells(entity)}
+        for entity in touched & self._named.keys():
             keys = self._keys(entity)
             touched |= self._blocks.asking(entity, keys)
             self._blocks.remove(entity, keys)
@@ -576,13 +407,10 @@ class Resolver:
             self._named[one.id] = one
             form = self._forms[one.id] = form_of(one)
             self._blocks.add(one.id, keys_of(one, form))
-        for one in () if first else changed:
-            if self._tells(one.id) and one.id not in told:
-                touched |= one.neighbours
-            elif one.id in told and self._tells(one.id):
-                del told[one.id]
         # Who told something as a neighbour and no longer does, or the other way round, changes what its neighbours share.
-        return touched.union(*told.values())
+        tells = {one.id: one.neighbours for one in changed if self._tells(one.id)}
+        both = told | tells
+        return touched.union(*(both[entity] for entity in told.keys() ^ tells.keys()))
 
     def _keys(self, entity: int) -> Keys:
         return keys_of(self._named[entity], self._forms[entity])
@@ -592,34 +420,16 @@ class Resolver:
         one = self._named.get(entity)
         return one is not None and one.kind != "participant" and len(one.neighbours) <= MOST_NEIGHBOURS
 
-    def _reached(self, entities: set[int]) -> set[int]:
-        """Return the entities, and all that matches and decisions lead to from them."""
-        found = set(entities)
-        waiting = list(entities)
-        while waiting:
-            entity = waiting.pop()
-            near = {match.other for match in self._matches.get(entity, ())}
-            near |= self._matched_by.get(entity, set())
-            near |= self._groups.get(entity, frozenset()) | self._chosen.groups.get(entity, frozenset())
-            waiting += near - found
-            found |= near
-        return found
-
     def _ask(self, entity: int) -> None:
         """Find the entities whose names an entity's name may be short for, or begins or ends like."""
-        for match in self._matches.pop(entity, ()):
-            self._matched_by[match.other].discard(entity)
+        self._matches.pop(entity, None)
         self._near.pop(entity, None)
         if entity not in self._named:
             return
         found, ending, spoiled, crowd = self._blocks.asked(entity, self._keys(entity))
         if found and (matches := self._fitting(entity, found, spoiled)):
             self._matches[entity] = matches
-            for match in matches:
-                self._matched_by.setdefault(match.other, set()).add(entity)
-        near = found | ending
-        near.update(crowd)
-        near.discard(entity)
+        near = found.union(ending, crowd) - {entity}
         if near and len(self._forms[entity].tokens) == 1:
             self._near[entity] = self._alike(entity, near)
 
@@ -680,12 +490,36 @@ class Resolver:
 
     def _several(self, matches: list[NameMatch]) -> bool:
         """Return whether two of the matches are surely two."""
-        world = self._world()
-        return any(
-            world.unlike(first.other, second.other)
-            for index, first in enumerate(matches)
-            for second in matches[:index]
-        )
+        return any(self._unlike(one.other, other.other) for one, other in combinations(matches, 2))
+
+    def _two(self, one: int, other: int) -> bool:
+        """Return whether two entities are surely two, whatever their groups."""
+        first, second = self._named[one], self._named[other]
+        if other in first.beside or one in second.beside:
+            return True
+        mine, theirs = self._forms[one], self._forms[other]
+        if apart(mine, theirs):
+            return True
+        if first.kind == second.kind == "participant":
+            found = compare(mine, theirs)
+            return found is None or found.rule != "form"
+        return is_full(mine) and is_full(theirs) and compare(mine, theirs) is None
+
+    def _unlike(self, one: int, other: int) -> bool:
+        """Return whether two entities are surely two and nobody said that one of them has the other's name too."""
+        if not self._two(one, other):
+            return False
+        first, second = self._named[one], self._named[other]
+        if other in first.beside or one in second.beside:
+            return True
+        theirs, mine = self._chosen.groups.get(other, ()), self._chosen.groups.get(one, ())
+        return all(self._two(one, too) for too in theirs) and all(self._two(too, other) for too in mine)
+
+    def _may_be_one(self, one: frozenset[int], other: frozenset[int]) -> bool:
+        """Return whether two groups may be one."""
+        if self._chosen.parts(one, other):
+            return False
+        return not any(self._unlike(first, second) for first in one for second in other)
 
     def _alike(self, entity: int, others: Iterable[int]) -> tuple[tuple[int, str], ...]:
         """Return the entities whose names begin or end as a short one's, nearest first."""
@@ -703,43 +537,70 @@ class Resolver:
                 found.append((-self._shared(one, other), -named.supports, named.key, other, how))
         return tuple((other, how) for *_, other, how in sorted(found)[:MOST_OVERLAPS])
 
-    def _world(self) -> World:
-        return World(self._named, self._forms, self._chosen, self._matches)
+    def _settled(self) -> Resolution:
+        """Group the entities.
 
-    def _settle(self, entities: set[int]) -> None:
-        """Group entities anew."""
-        for entity in entities:
-            self._groups.pop(entity, None)
-            self._stands.pop(entity, None)
-            self._decisions.pop(entity, None)
-        there = [entity for entity in entities if entity in self._named]
-        groups, decisions = settle(self._world(), there)
-        for group in groups:
-            stands = min(group, key=self._standing)
-            for entity in group:
-                self._groups[entity] = group
-                if entity != stands:
-                    self._stands[entity] = stands
-        chosen = (one for one in self._chosen.decisions if one.entity in entities)
-        for decision in (*decisions, *chosen):
-            self._decisions.setdefault(decision.entity, []).append(decision)
+        People's decisions come first, then equal names, then the others: surest rules first, longest names first, and where
+        names are as long the likest first. An entity joins only if all that its name fits are one group by then.
+        """
+        groups = dict(self._chosen.groups)
+        decisions = list(self._chosen.decisions)
+
+        def join(pairs: Iterable[tuple[int, NameMatch]]) -> None:
+            for entity, match in sorted(
+                pairs, key=lambda pair: (-pair[1].score, self._order(pair[0]), self._order(pair[1].other))
+            ):
+                one, other = (groups.get(end, frozenset((end,))) for end in (entity, match.other))
+                if one != other and self._may_be_one(one, other):
+                    groups.update(dict.fromkeys(one | other, one | other))
+                    decisions.append(Decision(entity, match.other, match.rule, match.score))
+
+        join((one, match) for one, some in self._matches.items() for match in some if match.rule == "form")
+        steps: dict[tuple[int, int], list[int]] = {}
+        for entity, some in self._matches.items():
+            rules = [TIERS[match.rule] for match in some if match.rule != "form"]
+            if rules:
+                steps.setdefault((min(rules), -len(self._forms[entity].tokens)), []).append(entity)
+        for step in sorted(steps):
+            fitting = ((entity, self._only(entity, groups)) for entity in steps[step])
+            join([(entity, match) for entity, match in fitting if match is not None])
+        stands = {
+            entity: first
+            for group in set(groups.values())
+            for first in (min(group, key=self._standing),)
+            for entity in group
+            if entity != first
+        }
+        into = {entity: stands[entity] for entity in sorted(stands, key=self._order)}
+        decisions.sort(key=lambda one: (self._order(one.entity), self._order(one.into)))
+        return Resolution(into, tuple(decisions), tuple(self._overlaps(into, groups)))
+
+    def _only(self, entity: int, groups: Mapping[int, frozenset[int]]) -> NameMatch | None:
+        """Return the best match of an entity if all its matches are one group and enough speaks for one of them."""
+        matches = [match for match in self._matches[entity] if match.rule != "form"]
+        if len({groups.get(match.other, frozenset((match.other,))) for match in matches}) != 1:
+            return None
+        enough = [match for match in matches if match.enough]
+        return min(enough, key=lambda one: (-one.score, self._order(one.other))) if enough else None
 
     def _standing(self, entity: int) -> tuple[bool, int, str]:
         one = self._named[entity]
         return one.kind != "participant", -one.supports, one.key
 
-    def _overlaps(self) -> list[tuple[int, int, str]]:
+    def _overlaps(
+        self, into: Mapping[int, int], groups: Mapping[int, frozenset[int]]
+    ) -> Iterable[tuple[int, int, str]]:
         """Return the pairs of groups with names that begin or end alike, in the order of their keys."""
         found: dict[tuple[int, int, str], None] = {}
         for entity in sorted(self._near, key=self._order):
-            one = self._stands.get(entity, entity)
+            one = into.get(entity, entity)
             for other, how in self._near[entity]:
-                into = self._stands.get(other, other)
-                if into != one and not self._chosen.parts(
-                    self._groups.get(entity, (entity,)), self._groups.get(other, frozenset((other,)))
+                stands = into.get(other, other)
+                if stands != one and not self._chosen.parts(
+                    groups.get(entity, (entity,)), groups.get(other, frozenset((other,)))
                 ):
-                    found.setdefault((one, into, how))
-        return list(found)
+                    found[one, stands, how] = None
+        return found
 
 
 def _weight(one: NamedEntity) -> tuple[bool, int, str]:

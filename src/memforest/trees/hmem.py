@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from memforest.config import Explore
 from memforest.errors import InputError, ModelRefusedError
 from memforest.graph.graph import Graph
 from memforest.graph.paths import seeds
+from memforest.graph.relations import KnownRelation
 from memforest.ports import Settled
 from memforest.reading.question_parts import alone, parts_of
 from memforest.reading.relations import LANGUAGES, load_words
@@ -52,7 +53,7 @@ from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns, turns_with_ids
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.hmem_find import explore_of, find
+from memforest.trees.hmem_find import explore_of, find, scope_of
 from memforest.trees.hmem_grow import EVENT, KIND, LEVELS, OWNER, ROOT, WEEK, HMemSettings, grown
 from memforest.trees.hmem_score import names_in, node_marks
 from memforest.trees.index import FALLS_BACK, Host, Index, doer_of, not_browsed, ready_rows
@@ -67,9 +68,7 @@ MOST_LINES = 10
 """Pieces of evidence that a model reads of one part: k of the paper's default."""
 
 
-def lines_of(
-    tx: Tx, snapshot: Snapshot, index: Index, found: IndexResult, most: int = MOST_LINES
-) -> list[EvidenceLine]:
+def lines_of(tx: Tx, snapshot: Snapshot, index: Index, found: IndexResult) -> list[EvidenceLine]:
     """Return the best pieces of a search result as lines for a model, best first, without damaged ones.
 
     A turn with hidden parts is shown by the fact that speaks for it.
@@ -79,8 +78,7 @@ def lines_of(
     each: dict[tuple[int, int], TurnHit] = {}  # of the hits of one fact the first
     for hit in islice(found.hits, 3 * MOST_LINES):
         each.setdefault((hit.fact, hit.turn if hit.fact < 0 else -1), hit)
-    hits = list(each.values())[:most]
-    nodes = list(found.nodes)[:most]
+    hits, nodes = list(each.values())[:MOST_LINES], list(found.nodes)[:MOST_LINES]
     turns = {int(snapshot.turns.ids[hit.turn]) for hit in hits}
     said = turns_with_ids(tx, turns - damaged_turns(tx, turns).keys())
     facts = facts_rows.facts_with_ids(
@@ -89,20 +87,15 @@ def lines_of(
     texts = ready_rows(tx, snapshot, index, [node.node for node in nodes])
     ranked: list[tuple[float, Told]] = []
     for hit in hits:
-        turn = said.get(int(snapshot.turns.ids[hit.turn]))
-        if turn is None:
-            continue
-        text = turn.text
-        if snapshot.turns.muted[hit.turn]:
-            if hit.fact < 0:
-                continue
-            text = facts[int(snapshot.facts.ids[hit.fact])].text
-        ranked.append((hit.score, Told(text, from_ms(turn.said_ms), None, turn.speaker)))
+        turn, muted = said.get(int(snapshot.turns.ids[hit.turn])), snapshot.turns.muted[hit.turn]
+        if turn is not None and not (muted and hit.fact < 0):
+            text = facts[int(snapshot.facts.ids[hit.fact])].text if muted else turn.text
+            ranked.append((hit.score, Told(text, from_ms(turn.said_ms), None, turn.speaker)))
     for node in nodes:
         if (text_of := texts.get(node.node)) and (forest := found.forest) is not None:
             start, end = (from_ms(int(ms[node.node])) for ms in (forest.start_ms, forest.end_ms))
             ranked.append((node.score, Told(text_of, start, end)))
-    return [told for _, told in sorted(ranked, key=lambda one: -round(one[0], 9))][:most]
+    return [told for _, told in sorted(ranked, key=lambda one: -round(one[0], 9))][:MOST_LINES]
 
 
 LINKS = 2
@@ -134,74 +127,56 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
     asked = {token for word in words for token in lexical_tokens(word)}
     named = {place for place, score in seeds(graph, names_in(request)).items() if score == 1}
     people = [place for place in named if graph.kinds[place] in ("participant", "person")]
-    found: dict[tuple[int, str], list[int]] = {}
-    labels: dict[str, bool] = {}
+    found: dict[tuple[int, str], list[KnownRelation]] = {}
     for place in sorted(named, key=lambda one: int(graph.order[one])):
-        for number in graph.relations_of[place]:
-            one = graph.relations[number]
-            if one.source != place or one.target in named:
-                continue
-            if one.label not in labels:
-                told = lexical_tokens(one.label)
-                labels[one.label] = bool(told) and asked.issuperset(told)
-            if labels[one.label]:
-                found.setdefault((place, one.label), []).append(number)
-    for (place, label), numbers in found.items():
-        alone = people in ([place], [])
-        span = _span(words, lexical_tokens(label), _tokens(graph, place), alone=alone)
+        for one in (graph.relations[number] for number in graph.relations_of[place]):
+            if one.source == place and one.target not in named:
+                found.setdefault((place, one.label), []).append(one)
+    for (place, label), told in found.items():
+        tokens = lexical_tokens(label)
+        if not tokens or not asked.issuperset(tokens):
+            continue
+        of_name = {token for name in graph.names(place) for token in lexical_tokens(name)}
+        span = _span(words, tokens, of_name, alone=people in ([place], []))
         if span is None:
             continue
-        holding = [at for at in numbers if graph.relations[at].holds_at(at_ms)] or numbers
-        targets = list(dict.fromkeys(graph.relations[at].target for at in holding))
-        names = tuple(graph.labels[target] for target in targets)
-        if len(targets) > 1:
-            return Further("", names, f"{graph.labels[place]!r} has {len(targets)} of {label!r}")
+        holding = [one for one in told if one.holds_at(at_ms)] or told
+        names = tuple(graph.labels[target] for target in dict.fromkeys(one.target for one in holding))
+        if len(names) > 1:
+            return Further("", names, f"{graph.labels[place]!r} has {len(names)} of {label!r}")
         return Further(_named(words, span, names[0]), names)
     return None
 
 
-def _tokens(graph: Graph, place: int) -> frozenset[str]:
-    return frozenset(token for name in graph.names(place) for token in lexical_tokens(name))
-
-
 def _span(
-    words: Sequence[str], label: Sequence[str], name: frozenset[str], *, alone: bool
+    words: Sequence[str], label: Sequence[str], name: Collection[str], *, alone: bool
 ) -> tuple[int, int] | None:
     """Find the words that describe an entity, as their first and last position; None if only its label is there.
 
     They do with a name in the possessive in front of the label ("Ana's sister"), with one behind it and a small word between
     ("the sister of Ana"), and where nobody else is named (`alone`) with a word for whose it is ("my sister", "her sister").
     """
-    spelled = [frozenset(lexical_tokens(word)) for word in words]
-    of_name = [bool(tokens) and tokens <= name for tokens in spelled]
-    for first in range(len(words)):
+    spelled = [lexical_tokens(word) for word in words]
+    of_name = [bool(tokens) and set(tokens).issubset(name) for tokens in spelled] + [False]
+    for first in range(len(words) - len(label) + 1):
         last = first + len(label) - 1
-        if last >= len(words) or [
-            token for word in words[first : last + 1] for token in lexical_tokens(word)
-        ] != list(label):
+        if list(chain(*spelled[first : last + 1])) != list(label):
             continue
-        before = first
+        before, behind = first, last + 1
         while before and of_name[before - 1]:
             before -= 1
         if before < first and _POSSESSIVE.search(words[first - 1]):
             return before, last
-        behind = last + 1
-        while (
-            behind < len(words)
-            and behind <= last + LINKS
-            and not of_name[behind]
-            and _LINK.fullmatch(words[behind])
-        ):
+        for word in words[behind : behind + LINKS]:
+            if of_name[behind] or not _LINK.fullmatch(word):
+                break
             behind += 1
-        if behind > last + 1 and behind < len(words) and of_name[behind]:
-            while behind + 1 < len(words) and of_name[behind + 1]:
+        if behind > last + 1 and of_name[behind]:
+            while of_name[behind + 1]:
                 behind += 1
             return first, behind
-        if (
-            first
-            and alone
-            and any(load_words(code).plays(words[first - 1].lower(), "owners") for code in LANGUAGES)
-        ):
+        owners = (load_words(code).plays(words[first - 1].lower(), "owners") for code in LANGUAGES)
+        if first and alone and any(owners):
             return first - 1, last
     return None
 
@@ -214,9 +189,8 @@ def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
 
 
 FAILURES = (*FALLS_BACK, ModelRefusedError)
-WHY_CHARS = 300
 SHOWN_CHARS = 300
-"""Most characters of a text in a trace."""
+"""Most characters of a text in a trace or warning."""
 
 
 @dataclass(slots=True)
@@ -241,7 +215,8 @@ class _Asking:
         """Return the question with its parts."""
         subs = await self._planned()
         self.warnings += not_browsed(self.request, OWNER)
-        self.warnings += await self._fresh(subs)
+        if self.explore.tree and any(scope_of(self.explore, sub) != "short" for sub in subs):
+            self.warnings += await self.host.ensure_fresh(self.index)
         if self.follow_up == "model":
             await self._in_waves(subs)
         else:
@@ -260,162 +235,125 @@ class _Asking:
 
     async def _planned(self) -> list[SubQuery]:
         """Return the sub-queries, each behind those it depends on."""
-        host = self.host
-        plan, question = self.request.plan, host.question
-        if not question.strip():
+        host, plan, most = self.host, self.request.plan, self.explore.sub_queries
+        if not host.question.strip():
             return [SubQuery("1", "?", scope="mixed")]
         if self.planner == "off":
-            return [replace(alone(plan, question), scope="mixed")]
+            return [replace(alone(plan, host.question), scope="mixed")]
         if self.planner == "model":
+            from memforest.reading.explore_llm import plan_parts
+
+            people, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
+            now = from_ms(self.request.reference_ms)
             try:
-                with self.host.timed("plan"):
-                    return await self._by_model()
+                with host.timed("plan"):
+                    parts, notes = await plan_parts(
+                        host.steps, host.question, people, now, zone=zone, most=most
+                    )
             except FAILURES as exc:
                 self.planner = "rules"
                 self.warnings.append(f"{_why(exc)}: the question was taken apart by rules")
-        return parts_of(plan, question, most=self.explore.sub_queries)
+            else:
+                self.warnings += notes
+                return parts
+        return parts_of(plan, host.question, most=most)
 
-    async def _by_model(self) -> list[SubQuery]:
-        from memforest.reading.explore_llm import plan_parts
+    def _settled(self, sub: SubQuery) -> list[Settled]:
+        """Return the sub-queries that one depends on and that were answered."""
+        parts = [self.parts[id][0] for id in sub.depends_on if id in self.parts]
+        return [Settled(part.sub.text, part.answer) for part in parts if part.answer]
 
-        host = self.host
-        people, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
-        parts, notes = await plan_parts(
-            host.steps,
-            host.question,
-            people,
-            from_ms(self.request.reference_ms),
-            zone=zone,
-            most=self.explore.sub_queries,
-        )
-        self.warnings += notes
-        return parts
-
-    async def _fresh(self, subs: Sequence[SubQuery]) -> list[str]:
-        """Refresh the memories that may be evidence; return why some could not be made."""
-        scopes = {
-            sub.scope or "mixed" if self.explore.scope == "auto" else self.explore.scope for sub in subs
-        }
-        if scopes == {"short"} or not self.explore.tree:
-            return []
-        return await self.host.ensure_fresh(self.index)
-
-    async def _read(self, subs: Sequence[SubQuery], known: Mapping[str, str]) -> list[Part]:
+    async def _read(self, subs: Sequence[SubQuery]) -> list[Part]:
         """Read sub-queries as questions, each with the answers that it depends on in its text.
 
         One that cannot be read is the question itself.
         """
-        texts = []
-        for sub in subs:
-            answers = [known[id] for id in sub.depends_on if known.get(id)]
-            texts.append(" ".join(" ".join([sub.text, *answers]).split()))
-        host = self.host
-        whole = " ".join(host.question.split())
-        others = [text for text in texts if text not in (whole, "?")]
+        texts = [
+            " ".join(" ".join([sub.text, *(one.answer for one in self._settled(sub))]).split())
+            for sub in subs
+        ]
+        itself = (" ".join(self.host.question.split()), "?")
+        others = [text for text in texts if text not in itself]
         try:
             read = iter(await self.host.read_questions(others) if others else [])
         except (*FAILURES, InputError) as exc:
             self.warnings.append(f"{_why(exc)}: its parts were searched for as the question itself")
             return [Part(sub, self.request) for sub in subs]
-        found = [self.request if text in (whole, "?") else next(read) for text in texts]
+        found = [self.request if text in itself else next(read) for text in texts]
         return [Part(sub, _timed(sub, one)) for sub, one in zip(subs, found, strict=True)]
 
     async def _by_rules(self, subs: Sequence[SubQuery]) -> None:
         """Read all sub-queries, and ask further for what they describe."""
-        for part in await self._read(subs, {}):
-            self.parts[part.sub.id] = [part]
-        if self.follow_up == "off" or self.request.plan is None:
+        first = await self._read(subs)
+        self.parts = {part.sub.id: [part] for part in first}
+        if self.follow_up == "off":
             return
-        first = [self.parts[sub.id][0] for sub in subs]
-        further = await self.host.read(partial(_described, first, self.request.reference_ms))
-        asked: list[tuple[Part, Further]] = []
-        for part, one in zip(first, further, strict=True):
+        described = await self.host.read(partial(_described, first, self.request.reference_ms))
+        for part, one in zip(first, described, strict=True):
             if one is None:
                 continue
-            if why := one.refused or _refused(one, part.sub):
-                self.refused.append(cut(why, SHOWN_CHARS))
-            else:
-                asked.append((part, one))
-        for (part, _), made in zip(
-            asked, await self._read([_follow(part.sub, one.text) for part, one in asked], {}), strict=True
-        ):
-            self.asked += 1
-            self.parts[part.sub.id].append(replace(made, follows=part.sub.id))
+            if one.refused:
+                self.refused.append(cut(one.refused, SHOWN_CHARS))
+            elif self._allowed(part.sub, one.text, one.names):
+                self.parts[part.sub.id].append(await self._further(part.sub, one.text))
 
     async def _in_waves(self, subs: Sequence[SubQuery]) -> None:
         """Read and answer sub-queries in the order in which they need each other, all that can be at once."""
-        by_id = {sub.id: sub for sub in subs}
-        sorter = TopologicalSorter({sub.id: [one for one in sub.depends_on if one in by_id] for sub in subs})
+        sorter = TopologicalSorter({sub.id: sub.depends_on for sub in subs})
         sorter.prepare()
-        answers: dict[str, str] = {}
         while sorter.is_active():
-            wave = [by_id[id] for id in sorted(sorter.get_ready(), key=list(by_id).index)]
-            read = await self._read(wave, answers)
-            settled = [
-                [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
-                for sub in wave
-            ]
-            for parts in await asyncio.gather(*map(self._answered, read, settled)):
+            ready = sorter.get_ready()
+            read = await self._read([sub for sub in subs if sub.id in ready])
+            for parts in await asyncio.gather(*map(self._answered, read)):
                 self.parts[parts[0].sub.id] = parts
-                answers[parts[0].sub.id] = parts[0].answer
-            sorter.done(*(sub.id for sub in wave))
+            sorter.done(*ready)
 
-    async def _answered(self, part: Part, settled: Sequence[Settled]) -> list[Part]:
+    async def _answered(self, part: Part) -> list[Part]:
         """Answer a part; return it, and the follow-up that asks for what was missing."""
-        lines = await self._lines(part)
-        made = await self._reason(part.sub, lines, settled)
-        if made is None:
-            return [part]
-        answer, missing, query = made
-        first = replace(part, answer=answer)
-        query = self._allowed(part.sub, lines, missing, query)
-        if not query:
-            return [first]
-        (further,) = await self._read([_follow(part.sub, query)], {})
-        self.asked += 1
+        sub, lines = part.sub, await self._lines(part)
+        answer, missing, query = await self._reason(sub, lines)
+        seen = [text for one in lines for text in (one.text, one.speaker)]
+        if not query or not self._allowed(sub, query, seen, missing):
+            return [replace(part, answer=answer)]
+        further = await self._further(sub, query)
         more = await self._lines(further)
-        again = await self._reason(part.sub, list(dict.fromkeys([*more, *lines])), settled)
-        answer = (again[0] if again else "") or answer
-        return [replace(part, answer=answer), replace(further, follows=part.sub.id)]
+        again, *_ = await self._reason(sub, list(dict.fromkeys([*more, *lines])))
+        return [replace(part, answer=again or answer), further]
 
-    def _allowed(self, sub: SubQuery, lines: Sequence[EvidenceLine], missing: str, query: str) -> str:
-        """Return the follow-up of a model, empty if it may not be asked."""
+    def _allowed(self, sub: SubQuery, query: str, seen: Iterable[str], missing: str | None = None) -> bool:
+        """Return whether a follow-up may be asked; see `follow_up_refused`."""
         from memforest.reading.explore_llm import anchors_of, follow_up_refused
 
-        if not query:
-            return ""
-        anchors = anchors_of([text for one in lines for text in (one.text, one.speaker)])
-        why = follow_up_refused(query, sub, anchors, missing=missing)
-        if why is not None:
-            self.refused.append(why)
-            return ""
-        return query
+        why = follow_up_refused(query, sub, anchors_of(seen), missing=missing)
+        self.refused += [] if why is None else [why]
+        return why is None
+
+    async def _further(self, sub: SubQuery, text: str) -> Part:
+        """Return the follow-up of a sub-query."""
+        self.asked += 1
+        (made,) = await self._read([replace(sub, id=f"{sub.id}+", text=text, depends_on=(sub.id,))])
+        return replace(made, follows=sub.id)
 
     async def _lines(self, part: Part) -> list[EvidenceLine]:
         """Return the first evidence of a part."""
         request = replace(part.request, parts=(part,), ranking=self.request.ranking)
+        index = self.index
         with self.host.timed("search"):
             return await self.host.read(
-                lambda tx, snapshot: lines_of(
-                    tx, snapshot, self.index, find(tx, snapshot, request, self.index)
-                )
+                lambda tx, snapshot: lines_of(tx, snapshot, index, find(tx, snapshot, request, index))
             )
 
-    async def _reason(
-        self, sub: SubQuery, lines: Sequence[EvidenceLine], settled: Sequence[Settled]
-    ) -> tuple[str, str, str] | None:
-        """Let a model answer a part, as `reason` does; None, with a warning, if it fails."""
+    async def _reason(self, sub: SubQuery, lines: Sequence[EvidenceLine]) -> tuple[str, str, str]:
+        """Let a model answer a part, as `reason` does; if it fails, with a warning, nothing is answered."""
         from memforest.reading.explore_llm import reason
 
-        zone = await self.host.look(memory_zone)
+        zone, now = await self.host.look(memory_zone), from_ms(self.request.reference_ms)
         try:
             with self.host.timed("reason"):
-                return await reason(
-                    self.host.steps, sub, lines, settled, from_ms(self.request.reference_ms), zone=zone
-                )
+                return await reason(self.host.steps, sub, lines, self._settled(sub), now, zone=zone)
         except FAILURES as exc:
             self.warnings.append(f"{_why(exc)}: sub-query {cut(sub.id, 60)!r} was not answered by itself")
-            return None
+            return "", "", ""
 
 
 def _described(parts: Sequence[Part], at_ms: int, tx: Tx, snapshot: Snapshot) -> list[Further | None]:
@@ -425,16 +363,6 @@ def _described(parts: Sequence[Part], at_ms: int, tx: Tx, snapshot: Snapshot) ->
         return [None] * len(parts)
     graph = graph_of(tx, snapshot)
     return [described(graph, part.request, part.sub.text, at_ms) for part in parts]
-
-
-def _refused(one: Further, sub: SubQuery) -> str | None:
-    from memforest.reading.explore_llm import anchors_of, follow_up_refused
-
-    return follow_up_refused(one.text, sub, anchors_of(one.names))
-
-
-def _follow(sub: SubQuery, text: str) -> SubQuery:
-    return replace(sub, id=f"{sub.id}+", text=text, depends_on=(sub.id,))
 
 
 def _timed(sub: SubQuery, request: Search) -> Search:
@@ -460,7 +388,7 @@ def _shown(part: Part) -> dict[str, Any]:
 
 
 def _why(exc: Exception) -> str:
-    return cut(str(exc), WHY_CHARS)
+    return cut(str(exc), SHOWN_CHARS)
 
 
 class HMemIndex(Index):
@@ -550,9 +478,8 @@ class HMemIndex(Index):
         explore = explore_of(request, self.settings)
         planner = doer_of("Explore.planner", explore.planner, host.steps, "plan")
         follow_up = doer_of("Explore.follow_up", explore.follow_up, host.steps, "answer")
-        late = await self.ready(host)
-        prepared = await _Asking(host, request, explore, self, planner, follow_up).prepared()
-        return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
+        late = list(await self.ready(host))
+        return await _Asking(host, request, explore, self, planner, follow_up, late).prepared()
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return what the parts of a question bring; see `memforest.trees.hmem_find`."""
@@ -573,7 +500,7 @@ class HMemIndex(Index):
         The paper has no counts of its own kind of relation; here they are distinct (source, label, target).
         """
         forest = forest_of(tx, snapshot, self)
-        sizes = np.bincount(forest.level, minlength=ROOT + 1) if len(forest) else np.zeros(ROOT + 1)
+        sizes = np.bincount(forest.level, minlength=ROOT + 1)
         levels = {f"L{level + 1}": int(sizes[level]) for level in range(EVENT, ROOT)}
         return {
             "fragments": len(snapshot.turns.ids),

@@ -33,7 +33,7 @@ from memforest.search.filters import (
     turn_places,
 )
 from memforest.search.forest import Forest
-from memforest.search.scores import Scores, best_first, leading
+from memforest.search.scores import Scores, best_first, leading, order
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.trees.hmem_grow import HMemSettings
@@ -70,6 +70,11 @@ def explore_of(request: Search, settings: HMemSettings) -> Explore:
     return request.ranking.explore or settings.explore
 
 
+def scope_of(explore: Explore, sub: SubQuery) -> str:
+    """Return what is searched for a sub-query: what the settings say, else what the planner does."""
+    return sub.scope or "mixed" if explore.scope == "auto" else explore.scope
+
+
 def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResult:
     """Return what a question brings, best first.
 
@@ -81,13 +86,13 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResu
     """
     if not len(snapshot.turns.ids):
         return IndexResult(())
-    explore = explore_of(request, index.settings)
-    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, index)
-    looking = _Looking(tx, snapshot, explore, index, forest, keep)
+    forest = forest_of(tx, snapshot, index)
+    shown = allowed_nodes(snapshot, forest, request) & say_more(forest)
+    shown[forest.tree_root] = False
+    explore, keep = explore_of(request, index.settings), allowed(snapshot, request)
+    looking = _Looking(tx, snapshot, explore, index, forest, keep, np.flatnonzero(shown))
     whole = Part(SubQuery(id="1", text="?", scope="mixed"), request)  # its text stays with the planner
-    ranked = [looking.ranked(part) for part in request.parts or (whole,)]
-    merged = looking.alone(ranked[0]) if len(ranked) == 1 else looking.together(ranked)
-    return looking.found(merged, ranked, snapshot)
+    return looking.found([looking.ranked(part) for part in request.parts or (whole,)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,35 +102,16 @@ class _Ranked:
     part: Part
     turns: Fit
     """Of every turn."""
-    keep: Flags
-    """The turns that it brings."""
+    memories: Fit
+    """Of every row of the forest."""
+    total: Scores
+    """Of every turn, and behind them every row of the forest: its score if the part brings it, else -inf."""
     speaks: Ints
     """The fact that speaks for each turn, -1 for none."""
-    nodes: Ints
-    """Rows of the forest."""
-    memories: Fit
-    """Of `nodes`."""
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Merged:
-    """The ranking of all parts: the order of its pieces, turns first and behind them nodes, and what each is worth."""
-
-    keep: Flags
-    """Which turns there are."""
-    score: Scores
-    """Of every turn."""
-    by: Ints
-    """The part, by number, that ranks each turn highest."""
-    nodes: Ints
-    node_score: Scores
-    node_by: Ints
-    node_at: Ints
-    """Where each of `nodes` stands among those of its part."""
-
-
-@dataclass(slots=True)
 class _Looking:
     """The search for the parts of one question."""
 
@@ -135,7 +121,8 @@ class _Looking:
     index: Index
     forest: Forest
     keep: Allowed
-    _shown: Flags | None = None
+    shown: Ints
+    """The memories that may be shown."""
 
     def ranked(self, part: Part) -> _Ranked:
         """Return what a part brings."""
@@ -145,27 +132,20 @@ class _Looking:
         speaks = best_facts(snapshot, self.keep, base.fact, base.fact_lexical)
         if not explore.tree:
             speaks = np.full_like(speaks, -1)  # events are its leaves
-        asked = asked_time(part.sub, request)
-        turns = turn_scores(
-            snapshot,
-            request,
-            explore,
-            asked,
-            similarities(snapshot, request, explore, base),
-            speaks,
-            entry.nearness,
-            entry.known,
-        )
-        scope = explore.scope if explore.scope != "auto" else part.sub.scope or "mixed"
+        asked, scope = asked_time(part.sub, request), scope_of(explore, part.sub)
+        similar = similarities(snapshot, request, explore, base)
+        turns = turn_scores(snapshot, request, explore, asked, similar, speaks, entry)
         kept = self._turns(scope, entry, speaks)
-        climbs = explore.tree and scope != "short"
-        nodes = self._memories(request) if climbs else np.zeros(0, dtype=np.int64)
-        if len(nodes) and explore.reach == "graph" and entry.turns is not None:
+        nodes = self.shown if explore.tree and scope != "short" else self.shown[:0]
+        if explore.reach == "graph" and entry.turns is not None:
             nodes = nodes[self._above(kept, speaks)[nodes]]
         memories = node_scores(self.tx, snapshot, self.index, nodes, request, explore, asked, base)
-        first = self._with_text(nodes, memories)
-        best = Fit(memories.total[first], {name: values[first] for name, values in memories.parts.items()})
-        return _Ranked(part, turns, kept, speaks, nodes[first], best, entry)
+        memories = memories.at(nodes, len(self.forest))
+        nodes = self._with_text(nodes, memories.total)
+        total = np.full(len(kept) + len(self.forest), -np.inf)
+        total[: len(kept)][kept] = turns.total[kept]
+        total[len(kept) + nodes] = memories.total[nodes]
+        return _Ranked(part, turns, memories, total, speaks, entry)
 
     def _turns(self, scope: str, entry: Entry, speaks: Ints) -> Flags:
         """Select the turns of a part: those that entities lead to if `reach` is "graph", and for LONG only events."""
@@ -176,15 +156,6 @@ class _Looking:
             kept = kept & ((speaks >= 0) | (leaf_of_turn(self.forest) >= 0))
         return kept
 
-    def _memories(self, request: Search) -> Ints:
-        """Return the memories that may be shown."""
-        if not len(self.forest.inner):
-            return np.zeros(0, dtype=np.int64)
-        if self._shown is None:
-            self._shown = allowed_nodes(self.snapshot, self.forest, request) & say_more(self.forest)
-            self._shown[self.forest.tree_root] = False
-        return np.flatnonzero(self._shown)
-
     def _above(self, kept: Flags, speaks: Ints) -> Flags:
         """Return which nodes stand above what a part brings."""
         leaves = np.concatenate(
@@ -194,130 +165,89 @@ class _Looking:
         reached[leaves[leaves >= 0]] = 1.0
         return np.asarray(self.forest.ascent.sums(reached) > 0)
 
-    def _with_text(self, nodes: Ints, memories: Fit) -> Ints:
-        """Return the places of the best nodes with an up-to-date text; few others are looked at."""
-        ordered = leading(memories.total, nodes, len(nodes)) if len(nodes) else nodes
+    def _with_text(self, nodes: Ints, score: Scores) -> Ints:
+        """Return the best nodes with an up-to-date text; few others are looked at."""
+        ordered = nodes[leading(score[nodes], nodes, ROUNDS * MOST_MEMORIES)].tolist()
         found: list[int] = []
-        for at in range(0, min(len(ordered), ROUNDS * MOST_MEMORIES), MOST_MEMORIES):
-            places = ordered[at : at + MOST_MEMORIES].tolist()
-            rows = {place: int(nodes[place]) for place in places}
-            ready = ready_rows(self.tx, self.snapshot, self.index, list(rows.values()))
-            found += [place for place in places if rows[place] in ready]
-            if len(found) >= MOST_MEMORIES:
-                break
+        while ordered and len(found) < MOST_MEMORIES:
+            some, ordered = ordered[:MOST_MEMORIES], ordered[MOST_MEMORIES:]
+            ready = ready_rows(self.tx, self.snapshot, self.index, some)
+            found += [row for row in some if row in ready]
         return np.array(found[:MOST_MEMORIES], dtype=np.int64)
 
-    def alone(self, one: _Ranked) -> _Merged:
-        """Return the ranking of the only part."""
-        zeros = np.zeros(len(one.keep), dtype=np.int64)
-        return _Merged(
-            one.keep,
-            one.turns.total,
-            zeros,
-            one.nodes,
-            one.memories.total,
-            np.zeros(len(one.nodes), dtype=np.int64),
-            np.arange(len(one.nodes)),
-        )
-
-    def together(self, ranked: Sequence[_Ranked]) -> _Merged:
+    def _merged(self, ranked: Sequence[_Ranked]) -> tuple[Scores, Ints]:
         """Merge the rankings of several parts, which take turns; what several bring stands where the first of them has it.
 
-        Its scores are those of the part that brings a piece, and where they would rise that of the piece before it.
+        Returns:
+            Of every turn and row of the forest its score, -inf if no part brings it, and the part, by number, that ranks it
+            highest. The score is that of this part, and where scores would rise that of the piece before it.
         """
-        places, count = turn_places(self.snapshot), len(self.keep.turns)
-        nodes = np.unique(np.concatenate([one.nodes for one in ranked]))
-        size = count + len(nodes)
-        best, by = np.full(size, size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        score, at = np.zeros(size), np.zeros(size, dtype=np.int64)
-        ties = np.concatenate([places, count + np.arange(len(nodes))])
+        score, size = np.full_like(ranked[0].total, -np.inf), len(ranked[0].total)
+        by = np.zeros(size, dtype=np.int64)
+        if len(ranked) == 1:
+            return ranked[0].total, by
+        best = np.full(size, size)
+        ties = np.concatenate([turn_places(self.snapshot), np.arange(len(self.keep.turns), size)])
         for number, one in enumerate(ranked):
-            own = np.searchsorted(nodes, one.nodes) + count
-            total = np.full(size, -np.inf)
-            total[:count][one.keep] = one.turns.total[one.keep]
-            total[own] = one.memories.total
-            here = np.flatnonzero(np.isfinite(total))
-            ordered = here[np.lexsort((ties[here], -np.round(total[here], 9)))]
-            rank = np.full(size, size, dtype=np.int64)
-            rank[ordered] = np.arange(len(ordered))
+            here = np.flatnonzero(one.total > -np.inf)
+            rank = np.full(size, size)
+            rank[here[order(one.total[here], ties[here])]] = np.arange(len(here))
             better = rank < best
-            best[better], by[better], score[better] = rank[better], number, total[better]
-            at[own] = np.where(better[own], np.arange(len(own)), at[own])
+            best[better], by[better], score[better] = rank[better], number, one.total[better]
         there = np.flatnonzero(best < size)
         ordered = there[np.lexsort((ties[there], by[there], best[there]))]
-        score[ordered] = np.minimum.accumulate(score[ordered])
         # Pieces of one score stand in the order of their turns elsewhere: here each stays behind the one before.
-        score[ordered] -= np.arange(len(ordered)) * _STEP
-        kept = best < size
-        in_use = np.flatnonzero(kept[count:])
-        return _Merged(
-            kept[:count],
-            score[:count],
-            by[:count],
-            nodes[in_use],
-            score[count:][in_use],
-            by[count:][in_use],
-            at[count:][in_use],
-        )
+        score[ordered] = np.minimum.accumulate(score[ordered]) - np.arange(len(ordered)) * _STEP
+        return score, by
 
-    def found(self, merged: _Merged, ranked: Sequence[_Ranked], snapshot: Snapshot) -> IndexResult:
-        """Return a ranking as hits."""
-        fact_leaf, turn_leaf = leaf_of_fact(self.forest), leaf_of_turn(self.forest)
+    def found(self, ranked: Sequence[_Ranked]) -> IndexResult:
+        """Return what the parts bring as one ranking."""
+        forest, count, (score, by) = self.forest, len(self.keep.turns), self._merged(ranked)
+        of_turn, of_node, there = score[:count], score[count:], score > -np.inf
+        fact_leaf, turn_leaf, places = leaf_of_fact(forest), leaf_of_turn(forest), turn_places(self.snapshot)
 
         def leaf(turn: int) -> int:
-            fact = int(ranked[merged.by[turn]].speaks[turn])
+            fact = int(ranked[by[turn]].speaks[turn])
             own = int(fact_leaf[fact]) if fact >= 0 else -1
             return own if own >= 0 else int(turn_leaf[turn])
 
         def hit(turn: int) -> TurnHit:
-            one, score = ranked[merged.by[turn]], float(merged.score[turn])
-            parts = _parts(one.turns, turn, score)
-            return TurnHit(turn, int(one.speaks[turn]), score, parts, leaf(turn))
+            one, worth = ranked[by[turn]], float(of_turn[turn])
+            return TurnHit(turn, int(one.speaks[turn]), worth, _parts(one.turns, turn, worth), leaf(turn))
 
-        places = turn_places(snapshot)
-        nodes = self._nodes(merged, ranked, leaf, places)
+        def node_hit(row: int) -> NodeHit:
+            one, worth = ranked[by[count + row]], float(of_node[row])
+            return NodeHit(row, worth, _parts(one.memories, row, worth), forest.window_of(row))
+
+        rows = np.flatnonzero(there[count:])
+        rows = rows[np.lexsort((rows, forest.level[rows], -np.round(of_node[rows], 9)))]
+        # Of the memories those that tell more than the evidence beside them.
+        turns = islice(best_first(of_turn, places, there[:count]), LOOKED_AT if len(rows) else 0)
+        pieces = [(round(float(of_turn[turn]), 9), False, leaf(turn)) for turn in turns]
+        pieces += [(round(float(of_node[row]), 9), True, row) for row in rows.tolist()]
+        pieces.sort(key=lambda piece: -piece[0])
+        kept = set(without_told(forest, (piece[1:] for piece in pieces)))
+        nodes = tuple(node_hit(row) for row in rows.tolist() if row in kept)
         names = ("hops", "neighbours", "entities", "reach", "similarity_of", "tree")
         explored: dict[str, Any] = {name: getattr(self.explore, name) for name in names}
         explored["parts"] = [
             {
                 "id": one.part.sub.id,
                 "scope": one.part.sub.scope,
-                "turns": int(one.keep.sum()),
-                "memories": len(one.nodes),
+                "turns": int((one.total[:count] > -np.inf).sum()),
+                "memories": int((one.total[count:] > -np.inf).sum()),
                 **one.entry.notes,
             }
             for one in ranked
         ]
         return IndexResult(
-            map(hit, best_first(merged.score, places, merged.keep)),
+            map(hit, best_first(of_turn, places, there[:count])),
             notes={"filters": filter_notes(self.keep), "explored": explored},
             nodes=nodes,
-            warnings=() if snapshot.dimension else (NO_VECTORS,),
+            warnings=() if self.snapshot.dimension else (NO_VECTORS,),
             spare=min(len(nodes), LEFT_OUT),
-            forest=self.forest,
+            forest=forest,
         )
-
-    def _nodes(
-        self, merged: _Merged, ranked: Sequence[_Ranked], leaf: Any, places: Ints
-    ) -> tuple[NodeHit, ...]:
-        """Return the memories that tell more than the evidence beside them, best first."""
-        if not len(merged.nodes):
-            return ()
-        forest = self.forest
-        by_score = np.lexsort((merged.nodes, forest.level[merged.nodes], -np.round(merged.node_score, 9)))
-        turns = islice(best_first(merged.score, places, merged.keep), LOOKED_AT)
-        events = [(round(float(merged.score[turn]), 9), False, leaf(turn)) for turn in turns]
-        memories = [(round(float(merged.node_score[at]), 9), True, int(merged.nodes[at])) for at in by_score]
-        pieces = sorted((*events, *memories), key=lambda piece: -piece[0])
-        kept = set(without_told(forest, (piece[1:] for piece in pieces)))
-        return tuple(
-            self._node_hit(merged, ranked, int(at)) for at in by_score if int(merged.nodes[at]) in kept
-        )
-
-    def _node_hit(self, merged: _Merged, ranked: Sequence[_Ranked], at: int) -> NodeHit:
-        row, score = int(merged.nodes[at]), float(merged.node_score[at])
-        parts = _parts(ranked[merged.node_by[at]].memories, int(merged.node_at[at]), score)
-        return NodeHit(row, score, parts, self.forest.window_of(row))
 
 
 _STEP = 2e-9

@@ -175,15 +175,11 @@ def grown(
         old: the trees of an earlier snapshot.
         said: what memories are compared by, if not by the events that began them.
     """
-    model = meta.get(tx, "embedder")
-    items, places, told_ms = _events(snapshot, settings)
+    model, of_facts = meta.get(tx, "embedder"), settings.events == "facts"
+    items, ids, told_ms = _events(snapshot, of_facts)
     if model is None or not len(items):
         return Growth(OWNER, snapshot, (), ()).forest(kept={})
-    order = np.lexsort((places, told_ms))
-    items, told_ms = items[order], told_ms[order]
-    of_facts = settings.events == "facts"
     vectors = (snapshot.facts if of_facts else snapshot.turns).vectors[items]
-    ids = (snapshot.facts if of_facts else snapshot.turns).ids[items]
     alphas = least_likenesses(settings, model)
     *within, of_year = _windows(told_ms, memory_zone(tx))
     of_tree, years = of_year
@@ -226,23 +222,18 @@ def _same(one: Ints, other: Ints) -> int:
     return int(differ[0]) if len(differ) else least
 
 
-def _events(snapshot: Snapshot, settings: HMemSettings) -> tuple[Ints, Ints, Ints]:
-    """Return the events, the facts or the turns that may be shown and have a vector: rows, places in order, and when told, UTC ms."""
-    if settings.events == "facts":
-        facts = snapshot.facts
-        has = (
-            np.flatnonzero(np.asarray(facts.vectors.rows).any(axis=1))
-            if snapshot.dimension
-            else facts.ids[:0]
-        )
-        return has, fact_places(snapshot)[has], facts.said_ms[has]
-    turns = snapshot.turns
-    has = (
-        np.flatnonzero(np.asarray(turns.vectors.rows).any(axis=1) & ~turns.muted)
-        if snapshot.dimension
-        else turns.ids[:0]
-    )
-    return has, turn_places(snapshot)[has], turns.said_ms[has]
+def _events(snapshot: Snapshot, of_facts: bool) -> tuple[Ints, Ints, Ints]:
+    """Return the events, the facts or the turns that may be shown and have a vector, as they were told: rows, ids, and when, UTC ms."""
+    told = snapshot.facts if of_facts else snapshot.turns
+    if not snapshot.dimension:
+        return NOTHING, NOTHING, NOTHING
+    has = np.asarray(told.vectors.rows).any(axis=1)
+    if not of_facts:
+        has &= ~snapshot.turns.muted
+    rows = np.flatnonzero(has)
+    places = fact_places(snapshot) if of_facts else turn_places(snapshot)
+    rows = rows[np.lexsort((places[rows], told.said_ms[rows]))]
+    return rows, told.ids[rows], told.said_ms[rows]
 
 
 def _windows(told_ms: Ints, zone: tzinfo) -> list[tuple[Ints, list[str]]]:

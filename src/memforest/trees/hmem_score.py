@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Explore
 from memforest.graph.graph import Graph, graph_of
-from memforest.graph.paths import Expansion, expand, near, seeds
+from memforest.graph.paths import expand, near, seeds
 from memforest.records import SubQuery
 from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.context_scores import Base, along_stretches, as_said
@@ -53,6 +53,16 @@ class Fit:
         first = next(iter(parts.values()))
         return cls(sum(kept.values(), np.zeros(len(first))), kept)
 
+    def at(self, rows: Ints, size: int) -> Fit:
+        """Return it with the scores standing at some rows of `size`; those of all others are 0."""
+
+        def spread(values: Scores) -> Scores:
+            out = np.zeros(size)
+            out[rows] = values
+            return out
+
+        return Fit(spread(self.total), {name: spread(part) for name, part in self.parts.items()})
+
 
 def asked_time(sub: SubQuery, request: Search) -> Interval | None:
     """Return the time [start, end) that a sub-query asks about, UTC ms; None if it names none.
@@ -69,7 +79,7 @@ def asked_time(sub: SubQuery, request: Search) -> Interval | None:
 
 def _time(start_ms: Ints, end_ms: Ints, asked: Interval | None, explore: Explore) -> Scores:
     """Return T of intervals: 0 without a time that is asked about."""
-    if asked is None or not explore.time:
+    if asked is None:
         return np.zeros(len(start_ms))
     return time_overlap(start_ms, end_ms, asked, overlap=explore.overlap)
 
@@ -92,12 +102,10 @@ def held(snapshot: Snapshot) -> tuple[Ints, Ints]:
     return last, np.maximum(tellings - 1, 0)
 
 
-def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
-    if not explore.robustness:
-        return np.zeros(len(last_ms))
-    return robustness(
-        last_ms, times, at_ms, decay_days=explore.decay_days, reinforcement=explore.reinforcement
-    )
+def _robust(last_ms: Ints, times: Ints, request: Search, explore: Explore) -> Scores:
+    """Return R of what was last told at some times, so often."""
+    decay, more = explore.decay_days, explore.reinforcement
+    return robustness(last_ms, times, request.reference_ms, decay_days=decay, reinforcement=more)
 
 
 def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
@@ -126,8 +134,7 @@ def turn_scores(
     asked: Interval | None,
     similar: Scores,
     speaks: Ints,
-    near: Scores | None,
-    known: Scores | None = None,
+    entry: Entry,
 ) -> Fit:
     """Return F of every turn with the fact that speaks for it.
 
@@ -138,26 +145,24 @@ def turn_scores(
         asked: the time that is asked about.
         similar: S of every turn; see `similarities`.
         speaks: the fact that speaks for each turn, -1 for none.
-        near: how near the entities are that lead to each turn.
-        known: 1 for the turns that tell what is known of an entity that is named.
+        entry: what entities lead to.
     """
     said = snapshot.turns.said_ms
     fit, last, times = _time(said, said + 1, asked, explore), said.copy(), np.zeros(len(said), dtype=np.int64)
     told = np.flatnonzero(speaks >= 0)
-    if len(told):
-        rows = speaks[told]
-        start, end = fact_times(snapshot.facts)
-        fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
-        last_told, again = held(snapshot)
-        last[told] = np.maximum(last[told], last_told[rows])
-        times[told] = again[rows]
+    rows = speaks[told]
+    start, end = fact_times(snapshot.facts)
+    fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
+    last_told, again = held(snapshot)
+    last[told] = np.maximum(last[told], last_told[rows])
+    times[told] = again[rows]
     return Fit.of(
         {
             "similarity": explore.similarity * similar,
             "time": explore.time * fit,
-            "robustness": explore.robustness * _robust(last, times, request.reference_ms, explore),
-            "entity": np.zeros(len(said)) if near is None else explore.entity * near,
-            "profile": np.zeros(len(said)) if known is None else explore.known * known,
+            "robustness": explore.robustness * _robust(last, times, request, explore),
+            "entity": explore.entity * entry.nearness,
+            "profile": explore.known * entry.known,
         }
     )
 
@@ -202,8 +207,7 @@ def node_scores(
         {
             "similarity": explore.similarity * cosine,
             "time": explore.time * _time(start[nodes], end[nodes], asked, explore),
-            "robustness": explore.robustness
-            * _robust(last[nodes], times[nodes], request.reference_ms, explore),
+            "robustness": explore.robustness * _robust(last[nodes], times[nodes], request, explore),
         }
     )
 
@@ -222,31 +226,31 @@ def _cosines(tx: Tx, snapshot: Snapshot, index: Index, nodes: Ints, request: Sea
 
 def _means_below(forest: Forest, turn: Scores, fact: Scores) -> Scores:
     """Return the mean of the leaves below every node, of values of turns and facts."""
-    values = np.zeros(len(forest))
-    for leaves, of in _leaf_items(forest, turn, fact):
-        values[leaves] = of
-    return forest.ascent.means(values)
+    return forest.ascent.means(_at_leaves(forest, turn, fact))
 
 
-def _leaf_items(forest: Forest, turn: Scores, fact: Scores) -> list[tuple[Ints, Scores]]:
-    told = np.flatnonzero(forest.kind == FACT)
-    said = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
-    return [(told, fact[forest.item[told]]), (said, turn[forest.item[said]])]
+def _at_leaves(forest: Forest, turn: Scores | Ints, fact: Scores | Ints) -> Scores:
+    """Return what turns and facts are worth at the leaves that stand for them; 0 at inner nodes."""
+    out = np.zeros(len(forest))
+    for leaves, values in (
+        (forest.kind == FACT, fact),
+        ((forest.kind != FACT) & (forest.kind != INNER), turn),
+    ):
+        out[leaves] = values[forest.item[leaves]]
+    return out
 
 
 @once_per_forest
 def node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
     """Return when the facts below each node were last told, UTC ms, and how often they were consolidated."""
     last, times = held(snapshot)
-    latest, tellings = np.zeros(len(forest), dtype=np.int64), np.zeros(len(forest))
-    told = np.flatnonzero(forest.kind == FACT)
-    latest[told], tellings[told] = last[forest.item[told]], times[forest.item[told]] + 1
-    said = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
-    latest[said], tellings[said] = snapshot.turns.said_ms[forest.item[said]], 1
+    said = snapshot.turns.said_ms
+    latest = _at_leaves(forest, said, last).astype(np.int64)
     for level in np.unique(forest.level).tolist():
         below = np.flatnonzero((forest.level == level) & (forest.parent >= 0))
         np.maximum.at(latest, forest.parent[below], latest[below])
-    return latest, np.maximum(forest.ascent.sums(tellings).astype(np.int64) - 1, 0)
+    tellings = forest.ascent.sums(_at_leaves(forest, np.ones(len(said)), times + 1))
+    return latest, np.maximum(tellings.astype(np.int64) - 1, 0)
 
 
 SHOWN = 8
@@ -257,14 +261,12 @@ SHOWN = 8
 class Entry:
     """What entities lead to."""
 
-    facts: Flags | None = None
-    """Which facts they lead to, shape (m,); None where there is no entity to enter by, and everything is searched."""
+    nearness: Scores
+    """How near the entities are to the question that lead to each turn, as z-scores."""
+    known: Scores
+    """1 for every turn that tells a state or a relation of an entity that the question names, else 0."""
     turns: Flags | None = None
-    """Which turns, shape (n,)."""
-    nearness: Scores | None = None
-    """How near the entities are to the question that lead to each turn, as z-scores; None where that tells nothing."""
-    known: Scores | None = None
-    """1 for every turn that tells a state or a relation of an entity that the question names; None where none is asked for."""
+    """Which turns they lead to; None where there is no entity to enter by, and everything is searched."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """The entities, for a trace."""
 
@@ -285,13 +287,14 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         explore: `hops`, `neighbours` and `entities` count.
         base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
+    nothing = np.zeros(len(snapshot.turns.ids))
     if not len(snapshot.facts.ids):
-        return Entry()
+        return Entry(nothing, nothing)
     graph = graph_of(tx, snapshot)
     named = seeds(graph, names_in(request))
     closest = _closest(snapshot, graph, explore, base)
     if not named and not closest:
-        return Entry()
+        return Entry(nothing, nothing)
     found = expand(
         graph,
         {**closest, **named},
@@ -300,13 +303,22 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         limit=explore.entities,
         at_ms=request.as_of_ms,
     )
-    facts, turns = _led_to(snapshot, graph, found.places)
+    turns = np.zeros(len(nothing), dtype=np.bool_)
+    turns[snapshot.turns_of_fact.of_rows(graph.facts.of_rows(np.array(found.places, dtype=np.int64)))] = True
+    best = told_by(snapshot).best
     return Entry(
-        facts,
+        standardise(best(_nearness(snapshot, graph, closest), nothing)),
+        best(_told_of(snapshot, graph, named), nothing),
         turns,
-        _nearness(snapshot, graph, closest),
-        _told_of(snapshot, graph, named),
-        _notes(graph, named, closest, found),
+        {
+            "named": [graph.labels[place] for place in named],
+            "near": [graph.labels[place] for place in list(closest)[:SHOWN]],
+            "entities": len(found.places),
+            "reached": [
+                f"{graph.labels[via.source]} > {graph.labels[place]}"
+                for place, via in list(found.via.items())[:SHOWN]
+            ],
+        },
     )
 
 
@@ -323,60 +335,25 @@ def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> 
     return {place: value / most for place, value in excess.items()}
 
 
-def _led_to(snapshot: Snapshot, graph: Graph, places: Sequence[int]) -> tuple[Flags, Flags]:
-    """Return which facts and turns entities lead to."""
-    chosen = np.array(places, dtype=np.int64)
-    facts, turns = (
-        np.zeros(len(snapshot.facts.ids), dtype=np.bool_),
-        np.zeros(len(snapshot.turns.ids), dtype=np.bool_),
-    )
-    facts[graph.facts.of_rows(chosen)] = True
-    supported, by = snapshot.facts.pairs.T
-    turns[by[facts[supported]]] = True
-    return facts, turns
-
-
-def _nearness(snapshot: Snapshot, graph: Graph, closest: Mapping[int, float]) -> Scores | None:
-    """Return, per turn, how near the nearest entity of its facts is, as z-scores."""
-    if not closest:
-        return None
-    of_place = np.zeros(len(graph))
+def _nearness(snapshot: Snapshot, graph: Graph, closest: Mapping[int, float]) -> Scores:
+    """Return, per fact, how near the nearest entity is that it names."""
+    of_place, of_fact = np.zeros(len(graph)), np.zeros(len(snapshot.facts.ids))
     of_place[list(closest)] = list(closest.values())
-    of_fact = np.zeros(len(snapshot.facts.ids))
     np.maximum.at(of_fact, graph.facts.values, of_place[graph.facts.owners])
-    found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
-    return standardise(found) if found.any() else None
+    return of_fact
 
 
-def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
-    """Return 1 for turns that tell a state or relation of an entity that is named in full, else 0; None if none does."""
+def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores:
+    """Return 1 for facts that tell a state or relation of an entity that is named in full, else 0."""
     places = [place for place, score in named.items() if score == 1]
-    if not places:
-        return None
-    told = {
-        state.fact for place in places for at in graph.states_of[place] for state in graph.states[at].states
-    }
+    lines = [graph.states[at] for place in places for at in graph.states_of[place]]
+    told = {state.fact for line in lines for state in line.states}
     told.update(
         fact for place in places for at in graph.relations_of[place] for fact in graph.relations[at].facts
     )
     of_fact = np.zeros(len(snapshot.facts.ids))
     of_fact[list(snapshot.rows_of_facts(list(told)))] = 1.0
-    found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
-    return found if found.any() else None
-
-
-def _notes(
-    graph: Graph, named: Mapping[int, float], closest: Mapping[int, float], found: Expansion
-) -> dict[str, Any]:
-    return {
-        "named": [graph.labels[place] for place in named],
-        "near": [graph.labels[place] for place in list(closest)[:SHOWN]],
-        "entities": len(found.places),
-        "reached": [
-            f"{graph.labels[via.source]} > {graph.labels[place]}"
-            for place, via in list(found.via.items())[:SHOWN]
-        ],
-    }
+    return of_fact
 
 
 FIRST = 10
