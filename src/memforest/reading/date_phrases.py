@@ -30,6 +30,7 @@ from typing import Literal
 
 from memforest.errors import TimestampError
 from memforest.reading.date_language import (
+    BOUNDS,
     DIGIT,
     QUOTES,
     SLASH,
@@ -52,7 +53,6 @@ their start, from their end; ``for`` ("have lived here for 5 years") began withi
 
 _PREFIX_REACH = 60
 _JOINT_REACH = 12
-_BOUNDS: tuple[Direction, ...] = ("since", "until", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def _framed(found: list[FoundDate]) -> list[FoundDate]:
     for hit in found:
         first = kept[-1] if kept and hit.start - kept[-1].end <= _JOINT_REACH else None
         for language in first.scene.speakers if first else ():
-            for between, reverse in ((language.frame_before, True), (language.frame_behind, False)):
-                if first and between and between.fullmatch(first.scene.text, first.end, hit.start):
+            for between, reverse in (("frame_before", True), ("frame_behind", False)):
+                if first and language.beside[between].fullmatch(first.scene.text, first.end, hit.start):
                     period = framed(first.period, hit.period, reverse=reverse)
                     if period is not None:
                         kept.pop()
@@ -145,11 +145,11 @@ def _bounded(hit: FoundDate) -> FoundDate:
     text = hit.scene.text
     before = text[max(0, hit.start - _PREFIX_REACH) : hit.start]
     for language in hit.scene.speakers:
-        match = language.before.search(before) if language.before else None
-        for way in _BOUNDS:
+        match = language.beside["bound"].search(before)
+        for way in BOUNDS:
             if match and match[way]:
                 return replace(hit, direction=way)
-        if language.onwards and language.onwards.match(text, hit.end):
+        if language.beside["onwards"].match(text, hit.end):
             return replace(hit, direction="since")
     return hit
 
@@ -173,9 +173,7 @@ def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
     """Return two dates that a word joins, as one stretch if they are a range."""
     scene = first.scene
     before = scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
-    opened = first.direction == "since" or any(
-        one.between is not None and one.between.search(before) for one in scene.speakers
-    )
+    opened = first.direction == "since" or any(one.beside["between"].search(before) for one in scene.speakers)
     ranged = opened or _stand_in(second, first, "through")
     try:
         one, two = shared_year(first.period, second.period, ordered=opened)
@@ -225,10 +223,8 @@ def _in_named_years(found: list[FoundDate]) -> list[FoundDate]:
 
 def _stand_in(second: FoundDate, first: FoundDate, name: Literal["joint", "through"]) -> bool:
     """Return whether only a joining word stands between two dates."""
-    patterns = (getattr(language, name) for language in first.scene.speakers)
-    return any(
-        one is not None and one.fullmatch(first.scene.text, first.end, second.start) for one in patterns
-    )
+    patterns = (language.beside[name] for language in first.scene.speakers)
+    return any(one.fullmatch(first.scene.text, first.end, second.start) for one in patterns)
 
 
 MAX_CHARS = 1_000_000
@@ -484,7 +480,7 @@ def question_time(question: str, reference: datetime, tz: tzinfo) -> QuestionTim
     for found in find_dates(question, reference, tz, _ASKED_IN, doubtful=True):
         span = found if found.decided else _last_by(found, reference)
         before, _ = fold_text(question[: span.start_char][-_REACH:])
-        if any(one and one.as_of and one.as_of.search(before) for one in map(load_language, _ASKED_IN)):
+        if any(one and one.beside["as_of"].search(before) for one in map(load_language, _ASKED_IN)):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
         elif span.direction == "for" or span.window is None:

@@ -70,17 +70,15 @@ class Scene:
 
     def clause(self, start: int, end: int) -> tuple[int, int]:
         """Return the bounds of the clause around a stretch of the text."""
-        bounds = self.language.clause
+        bounds = self.language.beside["clause"]
         low, high = self.sentence(start, end)
-        if bounds is None:
-            return low, high
         behind = bounds.search(self.text, end, high)
         low = max((one.end() for one in bounds.finditer(self.text, low, start)), default=low)
         return low, behind.start() if behind else high
 
-    def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
-        """Return whether a pattern matches within bounds of the text."""
-        return pattern is not None and pattern.search(self.text, *bounds) is not None
+    def says(self, name: str, bounds: tuple[int, int]) -> bool:
+        """Return whether a pattern of the language matches within bounds of the text."""
+        return self.language.beside[name].search(self.text, *bounds) is not None
 
 
 Tense = Literal["past", "coming", "future", "present", "either", "unsure", "none"]
@@ -291,8 +289,7 @@ def _nearer(
     behind: Period | None, ahead: Period | None, scene: Scene, at: tuple[int, int], kind: Kind
 ) -> Side | None:
     """Return the side of today without a verb: a weekday just past is in doubt, "Friday 3pm" is not."""
-    clock = scene.language.doubts.get("clock")
-    if behind is None or ahead is None or (clock is not None and clock.match(scene.text, at[1])):
+    if behind is None or ahead is None or scene.language.beside["clock"].match(scene.text, at[1]):
         return "coming"
     back, on = _distance(behind, scene.today), _distance(ahead, scene.today)
     if kind == "weekend" and back <= _JUST_OVER_DAYS:
@@ -344,11 +341,10 @@ def _distance(period: Period, today: date) -> int:
 
 def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
     """Return "since" or "ahead" (until, by, from) for a date with such a word in front; None for others."""
-    ahead, before = scene.language.ahead, scene.language.before
     text = scene.text[max(0, at[0] - 40) : at[0]]
-    if ahead is not None and ahead.search(text):
+    if scene.language.beside["ahead"].search(text):
         return "ahead"
-    found = before.search(text) if before is not None else None
+    found = scene.language.beside["bound"].search(text)
     return "since" if found is not None and found["since"] else None
 
 
@@ -362,10 +358,9 @@ def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
     named = text[start].isupper() and (period.kind is not None or not period.relative)
     before = text[max(0, start - 60) : start].rstrip(" \"'")
     for language in scene.speakers:
-        media, fiction = language.doubts.get("media"), language.doubts.get("fiction")
-        if fiction is not None and fiction.search(text, *scene.sentence(start, end)):
+        if language.beside["fiction"].search(text, *scene.sentence(start, end)):
             return True
-        if named and media is not None and media.search(before) is not None:
+        if named and language.beside["media"].search(before):
             return True
     for quoted in _QUOTED.finditer(text, max(0, start - _REACH), min(len(text), end + _REACH)):
         low, high = quoted.span(quoted.lastindex or 0)
@@ -379,18 +374,13 @@ def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
     """Return whether the words around a date show that it is no single day, or leave open which day."""
-    doubts, text = scene.language.doubts, scene.text
-    behind, title = doubts.get("behind"), doubts.get("title")
-    ahead, placed = doubts.get("before"), doubts.get("placed")
+    beside, text = scene.language.beside, scene.text
     before = text[max(0, at[0] - 40) : at[0]]
-    if title is not None and title.match(text, at[1]) and not (placed is not None and placed.search(before)):
+    if beside["title"].match(text, at[1]) and not beside["placed"].search(before):
         return True  # "Friday Night Lights", and not "on Friday Nora left"
-    return (
-        scene.says(doubts.get("recurring"), scene.clause(*at))
-        or scene.says(doubts.get("told"), scene.sentence(*at))
-        or (behind is not None and behind.match(text, at[1]) is not None)
-        or (ahead is not None and ahead.search(before) is not None)
-    )
+    if scene.says("recurring", scene.clause(*at)) or scene.says("told", scene.sentence(*at)):
+        return True
+    return bool(beside["behind"].match(text, at[1]) or beside["in_front"].search(before))
 
 
 _DAY = timedelta(days=1)
@@ -468,7 +458,7 @@ def _hours_on(scene: Scene, unit: str, count: int) -> date:
 def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the start of a duration up to today; None without a perfect tense, if the rule requires one."""
     clause = scene.clause(*match.span())[0], match.start()
-    if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
+    if rule.args.get("requires") == "perfect" and not scene.says("perfect", clause):
         return None
     return away(match, Rule("away", rule.regex, {"sign": -1}), scene)
 
