@@ -122,7 +122,7 @@ _RULES: tuple[Mapping[str, Any], ...] = (
             r"{month}\.? {day}\.?,? {year}",
         ],
     },
-    {"op": "month", "needs": ["@month"], "pattern": r"{month}\.? (?:de |del )?{year}"},
+    {"op": "named", "needs": ["@month"], "pattern": r"{month}\.? (?:de |del )?{year}"},
 )
 _MACROS = {
     "day": r"(?P<day>0?[1-9]|[12]\d|3[01])",

@@ -395,7 +395,7 @@ def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[Fo
                 except (ValueError, OverflowError):  # 31 June, or a day outside the years 1 to 9999
                     continue
                 if period is not None:
-                    own.append(FoundDate(start, end, period, scene, "for" if rule.op == "lasting" else "at"))
+                    own.append(FoundDate(start, end, period, scene, rule.args.get("direction", "at")))
         hits += own
     kept: list[FoundDate] = []
     hits.sort(key=attrgetter("end"), reverse=True)

@@ -151,8 +151,8 @@ def number_range(match: Match, rule: Rule, scene: Scene) -> tuple[int, int] | No
     "Two or three weeks" and "a week or two" are the range that they name.
     """
     fixed = rule.args.get("number")
-    if fixed:
-        return int(fixed[0]), int(fixed[1])
+    if fixed is not None:
+        return fixed, fixed
     word = group(match, "number")
     if not word:
         return None
@@ -200,13 +200,16 @@ def weekday_of(match: Match, rule: Rule, scene: Scene) -> int | None:
 
 
 def capital_word(match: Match, name: str, rule: Rule, scene: Scene) -> str | None:
-    """Return the word of a group, folded; None if there is none, or it should have a capital letter to be a date."""
+    """Return the word of a group, folded; None if there is none, or it should have a capital letter to be a date.
+
+    With a year it is a date in any case.
+    """
     word = group(match, name)
     if word is None:
         return None
     folded = fold_word(word)
-    doubtful = folded in scene.language.capital and not rule.args.get("any_case") and not word[0].isupper()
-    return None if doubtful else folded
+    firm = rule.args.get("any_case") or group(match, "year") or word[0].isupper()
+    return folded if firm or folded not in scene.language.capital else None
 
 
 Side = Literal["past", "coming", "open"]
@@ -299,38 +302,30 @@ def _nearer(
     return None if kind in ("weekday", "weekend") else "past"
 
 
-def choose(
-    candidates: Sequence[Period], which: str, scene: Scene, at: tuple[int, int], kind: Kind
-) -> Period | None:
-    """Return the one of several like periods (all Mays) that `which` means today.
+def nth_from(candidates: Sequence[Period], count: int, today: date) -> Period | None:
+    """Return the first, second, ... of several like periods in order (all Mays) that has not begun; of -1, -2, ... that is over."""
+    those = [one for one in candidates if (one.start > today if count > 0 else one.end <= today)]
+    index = count - 1 if count > 0 else count
+    return replace(those[index], relative=True) if 0 < abs(count) <= len(those) else None
+
+
+def this_one(candidates: Sequence[Period], scene: Scene, at: tuple[int, int], kind: Kind) -> Period | None:
+    """Return the one of several like periods that "this" means: the one in progress, else by tense, else this year's.
 
     Args:
-        candidates: of some years around today, in any order.
-        which: ``last`` (the latest that is over), ``before_last``, ``next`` (the first that has not begun), ``this``
-            (the one in progress, else by tense, else this year's) or ``bare`` (see `choose_bare`).
+        candidates: of some years around today, in order.
         scene: the text.
         at: where the words stand.
         kind: what they name.
     """
-    if which == "bare":
-        return choose_bare(candidates, scene, at, kind)
-    today, found = scene.today, None
-    if which == "next":
-        found = soonest(candidates, today, strict=True)
-    elif which == "this":
-        side = side_of(scene, at, kind)
-        if side == "past":
-            found = latest(candidates, today, strict=False)
-        else:
-            found = next((one for one in candidates if one.start <= today < one.end), None)
-            if found is None and (side == "coming" or kind in ("weekday", "weekend")):
-                found = soonest(candidates, today, strict=True)
-            elif found is None:
-                found = next((one for one in candidates if one.start.year == today.year), None)
+    today, side = scene.today, side_of(scene, at, kind)
+    if side == "past":
+        found = latest(candidates, today, strict=False)
+    elif side == "coming" or kind in ("weekday", "weekend"):
+        found = soonest(candidates, today, strict=False)
     else:
-        found = latest(candidates, today, strict=True)
-        if which == "before_last" and found is not None:
-            found = latest([p for p in candidates if p.start < found.start], today, strict=True)
+        current = [one for one in candidates if one.start <= today < one.end]
+        found = next(iter(current or [one for one in candidates if one.start.year == today.year]), None)
     return replace(found, relative=True) if found else None
 
 
@@ -395,16 +390,11 @@ _PRECISION: dict[str, Precision] = {
 }
 
 
-def shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the unit that lies a fixed number of units away."""
-    return replace(unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]), relative=True)
-
-
 def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the unit a number of units away, or the exact day if the words say so ("a year ago today")."""
     exact = group(match, "exact")
     numbers = number_range(match, rule, scene) or ((1, 1) if exact else None)
-    if numbers is None or not _looks_ahead(match, rule, scene):
+    if numbers is None or not _holds(match, rule, scene):
         return None
     unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
     if exact:
@@ -434,9 +424,15 @@ def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None
     return replace(found, relative=True, approx=True)
 
 
-def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
-    """Return whether "in two weeks" is a time to come, and not a duration of the past or present."""
-    if rule.args.get("requires") != "future":
+def _holds(match: Match, rule: Rule, scene: Scene) -> bool:
+    """Return whether the verbs are those that a rule requires.
+
+    So "in two weeks" is a time to come, and not a duration of the past or present, and "for two years" reaches to the present.
+    """
+    required = rule.args.get("requires")
+    if required == "perfect":
+        return scene.says("perfect", (scene.clause(*match.span())[0], match.start()))
+    if required is None:
         return True
     tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)
     if unit in _CLOCK or tense in ("future", "coming"):
@@ -455,17 +451,9 @@ def _hours_on(scene: Scene, unit: str, count: int) -> date:
     )
 
 
-def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the start of a duration up to today; None without a perfect tense, if the rule requires one."""
-    clause = scene.clause(*match.span())[0], match.start()
-    if rule.args.get("requires") == "perfect" and not scene.says("perfect", clause):
-        return None
-    return away(match, Rule("away", rule.regex, {"sign": -1}), scene)
-
-
 def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the last or next number of units, up to today or from today on."""
-    if not _looks_ahead(match, rule, scene):
+    if not _holds(match, rule, scene):
         return None
     numbers = number_range(match, rule, scene) or (1, 1)
     unit, sign = unit_of(match, rule, scene), rule.args["sign"]
@@ -477,19 +465,9 @@ def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     return Period(start, end + _DAY, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
 
 
-def elapsed(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the current unit up to today."""
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(whole.start, scene.today + _DAY, whole.precision, relative=True)
-
-
-def remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the current unit from today on."""
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(scene.today, whole.end, whole.precision, relative=True)
-
-
-def weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Read "the weekend" as the latest begun in the past tense, else as the one to come or in progress."""
-    near = [unit_period("weekend", scene.today, shift) for shift in (-1, 0, 1)]
-    return choose_bare(near, scene, at(match), "weekend")
+def current(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the current unit up to today, or from today on."""
+    whole = replace(unit_period(unit_of(match, rule, scene), scene.today), relative=True)
+    if rule.args["sign"] < 0:
+        return replace(whole, end=scene.today + _DAY)
+    return replace(whole, start=scene.today)
