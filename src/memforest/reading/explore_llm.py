@@ -469,7 +469,7 @@ def _problem(
             participants=tuple(dict.fromkeys((name, *(line.speaker for line in sources if line.speaker)))),
         )
         check = RecordCheck(request, [texts[number - 1] for number in known], (), zone, "hmem_profile")
-        wrong = check.size(one.text) or check.about(one.text) or check.invention(one.text)
+        wrong = check.problem(one.text)
         if wrong is not None:
             return wrong
     return None
