@@ -265,6 +265,10 @@ class DateSpan:
         """The possible meanings of the words, the chosen one first."""
         return (self.interval,) if self.other is None else (self.interval, self.other)
 
+    def read_as(self, days: Interval) -> DateSpan:
+        """Return the span in one of its readings."""
+        return replace(self, start=days.start, end=days.end or self.end, decided=True, other=None)
+
     def moved(self, count: int) -> DateSpan:
         """Return the span moved by `count` characters."""
         return replace(self, start_char=self.start_char + count, end_char=self.end_char + count)
@@ -407,31 +411,29 @@ def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[Fo
 
 def _span(text: str, hit: FoundDate, positions: Sequence[int] | None, tz: tzinfo) -> DateSpan | None:
     first, last = (hit.start, hit.end) if positions is None else (positions[hit.start], positions[hit.end])
-    try:
-        start, end = to_utc(hit.period.start, tz), to_utc(hit.period.end, tz)
-    except OverflowError:
+    period, bounds = hit.period, _bounds(hit.period, tz)
+    if bounds is None:
         return None
-    if start >= end:
-        return None
-    period, other = hit.period, hit.period.other
-    try:
-        instead = None if other is None else Interval(to_utc(other.start, tz), to_utc(other.end, tz))
-    except OverflowError:
-        instead = None
+    other = period.other and _bounds(period.other, tz)
     return DateSpan(
-        first,
-        last,
-        text[first:last],
-        start,
-        end,
-        period.precision,
-        period.relative,
-        period.approx,
-        hit.direction,
-        not period.doubt,
-        instead,
-        period.open_year,
+        *(first, last, text[first:last], *bounds),
+        precision=period.precision,
+        relative=period.relative,
+        approx=period.approx,
+        direction=hit.direction,
+        decided=not period.doubt,
+        other=Interval(*other) if other else None,
+        open_year=period.open_year,
     )
+
+
+def _bounds(period: Period, tz: tzinfo) -> tuple[datetime, datetime] | None:
+    """Return where the days of a period begin and end; None if they are outside the years 1 to 9999, or were skipped."""
+    try:
+        start, end = to_utc(period.start, tz), to_utc(period.end, tz)
+    except OverflowError:
+        return None
+    return (start, end) if start < end else None
 
 
 _MS = timedelta(milliseconds=1)
@@ -502,8 +504,7 @@ def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
     begun = [days for days in span.readings if days.start <= moment]
     if not begun:
         return span
-    days = max(begun, key=lambda one: one.start)
-    return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
+    return span.read_as(max(begun, key=lambda one: one.start))
 
 
 def latest_within(

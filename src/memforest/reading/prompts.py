@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -168,6 +168,10 @@ def prompt_data(id: str) -> dict[str, Any]:
 
 MAX_CHARS = 64_000
 """Characters shown of all children of a node together; of longer ones, head and tail."""
+NAME_CHARS = 60
+"""Characters shown of a name."""
+PEOPLE = 40
+"""Names shown to a planner at most."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -273,6 +277,24 @@ def shown_cards(
         }
         rows.append(row)
     return rows
+
+
+def asked_row(
+    question: str, reference: datetime, zone: tzinfo, participants: Sequence[str]
+) -> dict[str, Any]:
+    """Return a question as a row, with the day that is "today" and the names of people, if there are any."""
+    row: dict[str, Any] = {"question": question, "today": shown_day(reference, zone)}
+    people = [cut(name, NAME_CHARS) for name in participants[:PEOPLE]]
+    return row | ({"people": people} if people else {})
+
+
+def positions_of(numbers: Iterable[int], count: int) -> list[int]:
+    """Return the positions, from 0, of the rows that numbers from 1 to `count` name; others and repetitions are left out.
+
+    >>> positions_of([3, 1, 7, 3], 3)
+    [2, 0]
+    """
+    return [one - 1 for one in dict.fromkeys(numbers) if 1 <= one <= count]
 
 
 class PromptStep(Generic[T]):
