@@ -35,7 +35,6 @@ from memforest.reading.date_language import (
     QUOTES,
     SLASH,
     WIDE,
-    Language,
     Rule,
     fold_text,
     load_language,
@@ -66,12 +65,13 @@ class FoundDate:
     direction: Direction = "at"
 
 
-def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]]) -> list[FoundDate]:
+def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
     """Add dates that are relative to the date before them: "two days later", "the following Monday"."""
     scene = found[0].scene
+    words = set(_WORD.findall(scene.text.lower()))
     added: list[FoundDate] = []
-    for rule, language in rules:
-        for match in rule.regex.finditer(scene.text):
+    for rule, language in [(rule, one) for one in scene.speakers for rule in one.anaphors]:
+        for match in () if rule.words.isdisjoint(words) else rule.regex.finditer(scene.text):
             start, end = match.span()
             before = [hit for hit in found if hit.end <= start]
             free = all(hit.end <= start or hit.start >= end for hit in found)
@@ -356,11 +356,7 @@ def find_dates(
     found = [_bounded(hit) for hit in found]
     if len(found) > 1:
         found = _in_named_years(_joined(found))
-    words = set(_WORD.findall(folded.lower())) if found else set()
-    speakers = found[0].scene.speakers if found else ()
-    later = [(rule, one) for one in speakers for rule in one.anaphors if not rule.words.isdisjoint(words)]
-    if later:
-        found = _with_anaphors(found, later)
+    found = _with_anaphors(found) if found else []
     made = (
         _span(text, hit, positions, tz)
         for hit in found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 from decimal import Decimal
 from difflib import get_close_matches
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Literal, TypeAlias
 
 from memforest.reading.date_phrases import DateSpan
@@ -528,11 +528,8 @@ def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
 def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> list[DateSpan]:
     """Return the first date of the text that a supporting turn states as well, as the turn states it."""
     stated = list(_stated(supports))
-    for one in own:
-        same = next((other for other in stated if set(other.readings) & set(one.readings)), None)
-        if same is not None:
-            return [same]
-    return []
+    same = (other for one in own for other in stated if set(other.readings) & set(one.readings))
+    return list(islice(same, 1))
 
 
 def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:

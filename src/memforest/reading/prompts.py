@@ -265,18 +265,13 @@ def shown_cards(
         chars: most characters of a summary.
         scope: show the kind and the label of the tree.
     """
-    rows = []
-    for at, card in enumerate(cards, 1):
-        row: dict[str, Any] = {number: at}
-        if scope:
-            row |= {"kind": card.kind, "about": cut(card.label, 80)}
-        row |= {
-            "days": shown_days(card.start, card.end, zone),
-            "leaves": card.leaves,
-            "text": cut(card.summary, chars),
-        }
-        rows.append(row)
-    return rows
+    return [
+        {number: at}
+        | ({"kind": card.kind, "about": cut(card.label, 80)} if scope else {})
+        | {"days": shown_days(card.start, card.end, zone), "leaves": card.leaves}
+        | {"text": cut(card.summary, chars)}
+        for at, card in enumerate(cards, 1)
+    ]
 
 
 def asked_row(
@@ -348,20 +343,19 @@ async def ask(
     """
     messages = prompt.messages(**values)
     kind = prompt.reply
-    problem, text = "", ""
+    problem: str | None = None
+    text = ""
     for _ in range(2):
         request = ChatRequest(prompt.step, messages, json_schema(kind), max_tokens, strict=not kind.sparse)
         answer = await calls.complete(request)
         text = answer.text
         try:
             reply = read_reply(answer, kind)
+            problem = None if check is None else check(reply)
+            if problem is None:
+                return reply
         except ReplyError as exc:
             problem = str(exc)
-        else:
-            wrong = check(reply) if check is not None else None
-            if wrong is None:
-                return reply
-            problem = wrong
         current_ledger().add(prompt.step, StepUsage(failures=1))
         shown = text.strip()[:_SHOWN_CHARS] or "(nothing)"
         messages = (*messages[:2], Message("assistant", shown), Message("user", _repair(problem)))

@@ -123,17 +123,13 @@ class RecordCheck:
 
     def invention(self, text: str) -> str | None:
         """Return what a record makes up: a name, a number, a date, a quotation, words of its prompt; None if nothing."""
-        echo = self._echoed(text)
-        if echo is not None:
-            return echo
         language = detect_language(text)
-        for piece in split_sentences(text):
-            if folded(piece.text) in self._sentences:
-                continue
-            wrong = self._made_up(piece.text, language)
-            if wrong is not None:
-                return wrong
-        return self._misquoted(text)
+        wrong = (
+            self._made_up(piece.text, language)
+            for piece in split_sentences(text)
+            if folded(piece.text) not in self._sentences
+        )
+        return self._echoed(text) or next(filter(None, wrong), None) or self._misquoted(text)
 
     def misplaced(self, line: str, participant: str) -> str | None:
         """Return why a line of a profile does not belong to a participant; None if nothing tells against it.
@@ -178,10 +174,8 @@ class RecordCheck:
         known = self._days
         if any(meant.covers(other) for meant in span.readings for other in known):
             return True
-        words = folded(span.text)
-        if any(stands_in(words, one.folded) for one in self._source.everything):
-            return True
-        if date_is_spelt(span.text, self._source.everything):
+        words, everything = folded(span.text), self._source.everything
+        if any(stands_in(words, one.folded) for one in everything) or date_is_spelt(span.text, everything):
             return True
         counted = span.relative and not span.open_year
         return counted and any(meant.overlaps(other) for meant in span.readings for other in known)
@@ -358,11 +352,8 @@ def _profile_problem(reply: Profile, request: SummaryRequest, check: RecordCheck
             return f"there is a section for {section.name!r}; sections are for {', '.join(people)} alone"
     sections = _sections(reply, request)
     text = "\n".join(line for _, lines in sections for line in lines)
-    wrong = check.problem(text)
-    if wrong is not None:
-        return wrong
     found = (check.misplaced(line, name) for name, lines in sections for line in lines)
-    return next((problem for problem in found if problem is not None), None)
+    return check.problem(text) or next(filter(None, found), None)
 
 
 def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[str]]]:

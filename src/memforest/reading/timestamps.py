@@ -405,8 +405,8 @@ def learn_order(tx: Tx, config: Config, turns: Sequence[Turn]) -> list[str]:
     found = [
         (one, turn)
         for turn in dated
-        if (dates := ambiguous_dates(turn.text)) and detect_language(turn.text) != "es"
-        for one in dates
+        for one in ambiguous_dates(turn.text)
+        if detect_language(turn.text) != "es"
     ]
     if not found:
         return []
