@@ -25,8 +25,8 @@ with their accents, which the reader's text may leave out. The rest of the file 
   `memforest.reading.date_scene`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
   ``memforest/data/language/<code>.toml``.
 - ``[scene]`` has `clause`, what ends a clause, and `perfect`, what makes "for two years" reach to the present;
-  ``[doubt]`` the words that leave a date open: see `memforest.reading.date_scene`.
-- ``[directions]`` are the words that turn a date into a bound.
+  ``[doubt]`` the words that leave a date open: see `memforest.reading.date_scene`. ``[directions]`` are the words that turn
+  a date into a bound. No two of their names are alike; how each pattern is framed stands in this module.
 
 Rules of ``any.toml`` need no language and always run.
 
@@ -52,7 +52,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 from memforest.reading.tokens import load_word_lists, read_toml
 
@@ -122,7 +122,7 @@ _RULES: tuple[Mapping[str, Any], ...] = (
             r"{month}\.? {day}\.?,? {year}",
         ],
     },
-    {"op": "month", "needs": ["@month"], "pattern": r"{month}\.? (?:de |del )?{year}"},
+    {"op": "named", "needs": ["@month"], "pattern": r"{month}\.? (?:de |del )?{year}"},
 )
 _MACROS = {
     "day": r"(?P<day>0?[1-9]|[12]\d|3[01])",
@@ -222,9 +222,30 @@ def _near(word: str) -> Iterator[str]:
 
 DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
 """Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
+BOUNDS: tuple[Literal["since", "until", "before", "after"], ...] = ("since", "until", "before", "after")
+"""The words in front of a date that make it a bound."""
 _SHORT = frozenset(("minute", "hour", "day"))
 """Nobody names "the last" or "the next" one of these units as a date."""
 _RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
+_NEVER = "(?!)"
+_FRAMES = {
+    **dict.fromkeys(("clause", "behind", "clock", "title"), "%s"),
+    **dict.fromkeys(("perfect", "frame_before", "frame_behind"), "(?:%s)"),
+    **dict.fromkeys(("recurring", "told", "fiction"), _RULE),
+    **dict.fromkeys(("joint", "through"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
+    **dict.fromkeys(("between", "as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+    **dict.fromkeys(("bound", "media"), r"(?<!\w)%s$"),
+    "ahead": r"(?<!\w)(?:%s) (?:\w{2,5} )?$",
+    "onwards": r" (?:%s)(?!\w)",
+    "placed": _PREFIX,
+    "in_front": "(?:%s)$",
+}
+"""What stands around each of the patterns that are read beside a date.
+
+``ahead`` is a word in front of a date that looks ahead ("until", "by", "from"), and ``bound`` one that makes it a bound;
+``frame_before`` stands between a frame and the date within it ("next week on Tuesday"), ``frame_behind`` between a date and
+the frame behind it ("Tuesday of next week"); ``through`` makes a range of two neighbours by itself ("to", but not "and").
+"""
 Span = tuple[int, int]
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
@@ -262,22 +283,8 @@ class Language:
     capital: frozenset[str]
     verbs: re.Pattern[str] | None
     """Each row of ``[[tense]]`` is a group called by its tense and its number: ``past_3``."""
-    clause: re.Pattern[str] | None
-    perfect: re.Pattern[str] | None
-    doubts: Mapping[str, re.Pattern[str]]
-    before: re.Pattern[str] | None
-    ahead: re.Pattern[str] | None
-    """A word in front of a date that looks ahead: "until", "by", "from"."""
-    onwards: re.Pattern[str] | None
-    frame_before: re.Pattern[str] | None
-    """The words between a frame and the date within it: "next week on Tuesday"."""
-    frame_behind: re.Pattern[str] | None
-    """The words between a date and the frame behind it: "Tuesday of next week"."""
-    joint: re.Pattern[str] | None
-    through: re.Pattern[str] | None
-    """A word that makes a range of two neighbours by itself: "to", but not "and"."""
-    between: re.Pattern[str] | None
-    as_of: re.Pattern[str] | None
+    beside: Mapping[str, re.Pattern[str]]
+    """What is read beside a date, by the names of `_FRAMES`; a pattern that the file lacks matches nothing."""
     spelling: Spelling | None
     """Of its months, weekdays and a few other words; None where nothing is read misspelt."""
     rules: tuple[Rule, ...]
@@ -315,36 +322,13 @@ def _compile(data: Mapping[str, Any]) -> Language:
                 first, *others = sorted(wanted)
                 triggers.setdefault(first, []).append((len(rules), frozenset(others)))
             rules.append(rule)
-    ways, scene = data.get("directions", {}), data.get("scene", {})
-    bound = "|".join(
-        f"(?P<{way}>{ways[way]})" for way in ("since", "until", "before", "after") if way in ways
-    )
     return Language(
         code=data["meta"]["code"],
         day_first=data["meta"].get("day_first"),
-        months=table.inverted("months", int),
-        weekdays=table.inverted("weekdays", int),
-        units=table.inverted("units", str),
-        seasons=table.inverted("seasons", str),
-        holidays=table.inverted("holidays", str),
-        numbers=table.inverted("numbers", _pair),
-        ordinals=table.inverted("ordinals", int),
-        decades=table.inverted("decades", int),
-        parts=table.inverted("parts", str),
+        **{name: table.inverted(name, value) for name, (_, value) in _TABLES.items()},
         capital=frozenset(map(fold_word, table.words("capital"))),
         verbs=table.verbs(),
-        clause=table.regex(scene.get("clause"), "%s"),
-        perfect=table.regex(scene.get("perfect"), "(?:%s)"),
-        doubts=table.doubts(),
-        before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
-        ahead=table.regex(ways.get("ahead"), r"(?<!\w)(?:%s) (?:\w{2,5} )?$"),
-        onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
-        frame_before=table.regex(ways.get("frame_before"), "(?:%s)"),
-        frame_behind=table.regex(ways.get("frame_behind"), "(?:%s)"),
-        joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
-        through=table.regex(ways.get("through"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
-        between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
-        as_of=table.regex(ways.get("as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        beside=table.beside(),
         spelling=table.spelling(),
         rules=tuple(rules),
         prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, _PREFIX)),
@@ -360,16 +344,7 @@ class _Tables:
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = data
         self._macros = {name: _one_line(text) for name, text in data.get("macros", {}).items()}
-        for group, name in (
-            ("month", "months"),
-            ("weekday", "weekdays"),
-            ("unit", "units"),
-            ("season", "seasons"),
-            ("holiday", "holidays"),
-            ("ordinal", "ordinals"),
-            ("part", "parts"),
-            ("decadename", "decades"),
-        ):
+        for name, (group, _) in _TABLES.items():
             self._macros[group] = f"(?P<{group}>{_any_of(self._all(name))})"
         for group in ("number", "number2"):
             self._macros[group] = (
@@ -405,7 +380,7 @@ class _Tables:
             )
             for numbers in (range(20, 91, 10), range(1, 10))
         )
-        return f"(?:{tens})[- ](?:{ones})" if self._data.get("meta", {}).get("tens_and_ones") else "(?!)"
+        return f"(?:{tens})[- ](?:{ones})" if self._data.get("meta", {}).get("tens_and_ones") else _NEVER
 
     def words(self, name: str) -> list[str]:
         return list(self._data.get("words", {}).get(name, ()))
@@ -438,9 +413,6 @@ class _Tables:
         words = frozenset(word for wanted in self.needs(entry.get("needs", ())) for word in wanted)
         return [Rule(entry["op"], self._build(pattern, frame), args, words) for pattern in patterns]
 
-    def regex(self, pattern: str | None, frame: str) -> re.Pattern[str] | None:
-        return None if pattern is None else self._build(pattern, frame)
-
     def verbs(self) -> re.Pattern[str] | None:
         rows = [
             f"(?P<{row['verb']}_{at}>{_one_line(row['pattern'])})"
@@ -459,19 +431,14 @@ class _Tables:
             else None
         )
 
-    def doubts(self) -> dict[str, re.Pattern[str]]:
-        frames = {
-            "behind": "%s",
-            "clock": "%s",
-            "title": "%s",
-            "before": "(?:%s)$",
-            "placed": r"(?<!\w)(?:%s)$",
-            "media": r"(?<!\w)%s$",
-        }
-        return {
-            name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))
-            for name, pattern in self._data.get("doubt", {}).items()
-        }
+    def beside(self) -> dict[str, re.Pattern[str]]:
+        texts: dict[str, str] = {}
+        for section in ("scene", "doubt", "directions"):
+            texts |= self._data.get(section, {})
+        bounds = "|".join(f"(?P<{way}>{texts[way]})" for way in BOUNDS if way in texts)
+        if bounds:
+            texts["bound"] = f"(?:{bounds}) (?:{texts['skip']})?"
+        return {name: self._build(texts.get(name, _NEVER), frame) for name, frame in _FRAMES.items()}
 
     def _build(self, pattern: str, frame: str, *, fold: bool = True) -> re.Pattern[str]:
         text = frame.replace("%s", _one_line(pattern))
@@ -496,10 +463,24 @@ def _any_of(words: Iterable[str]) -> str:
     # An empty table matches nothing rather than the empty string.
     return (
         "|".join(re.escape(w).replace(r"\ ", " ") for w in sorted(set(words), key=lambda w: (-len(w), w)))
-        or r"(?!)"
+        or _NEVER
     )
 
 
 def _pair(text: str) -> Span:
     low, _, high = text.partition("-")
     return int(low), int(high or low)
+
+
+_TABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "months": ("month", int),
+    "weekdays": ("weekday", int),
+    "units": ("unit", str),
+    "seasons": ("season", str),
+    "holidays": ("holiday", str),
+    "numbers": ("number", _pair),
+    "ordinals": ("ordinal", int),
+    "decades": ("decadename", int),
+    "parts": ("part", str),
+}
+"""Each table of a language with the group of its words in a pattern, and how its keys are read."""

@@ -30,11 +30,11 @@ from typing import Literal
 
 from memforest.errors import TimestampError
 from memforest.reading.date_language import (
+    BOUNDS,
     DIGIT,
     QUOTES,
     SLASH,
     WIDE,
-    Language,
     Rule,
     fold_text,
     load_language,
@@ -52,7 +52,6 @@ their start, from their end; ``for`` ("have lived here for 5 years") began withi
 
 _PREFIX_REACH = 60
 _JOINT_REACH = 12
-_BOUNDS: tuple[Direction, ...] = ("since", "until", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,13 @@ class FoundDate:
     direction: Direction = "at"
 
 
-def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]]) -> list[FoundDate]:
+def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
     """Add dates that are relative to the date before them: "two days later", "the following Monday"."""
     scene = found[0].scene
+    words = set(_WORD.findall(scene.text.lower()))
     added: list[FoundDate] = []
-    for rule, language in rules:
-        for match in rule.regex.finditer(scene.text):
+    for rule, language in [(rule, one) for one in scene.speakers for rule in one.anaphors]:
+        for match in () if rule.words.isdisjoint(words) else rule.regex.finditer(scene.text):
             start, end = match.span()
             before = [hit for hit in found if hit.end <= start]
             free = all(hit.end <= start or hit.start >= end for hit in found)
@@ -128,8 +128,8 @@ def _framed(found: list[FoundDate]) -> list[FoundDate]:
     for hit in found:
         first = kept[-1] if kept and hit.start - kept[-1].end <= _JOINT_REACH else None
         for language in first.scene.speakers if first else ():
-            for between, reverse in ((language.frame_before, True), (language.frame_behind, False)):
-                if first and between and between.fullmatch(first.scene.text, first.end, hit.start):
+            for between, reverse in (("frame_before", True), ("frame_behind", False)):
+                if first and language.beside[between].fullmatch(first.scene.text, first.end, hit.start):
                     period = framed(first.period, hit.period, reverse=reverse)
                     if period is not None:
                         kept.pop()
@@ -145,11 +145,11 @@ def _bounded(hit: FoundDate) -> FoundDate:
     text = hit.scene.text
     before = text[max(0, hit.start - _PREFIX_REACH) : hit.start]
     for language in hit.scene.speakers:
-        match = language.before.search(before) if language.before else None
-        for way in _BOUNDS:
+        match = language.beside["bound"].search(before)
+        for way in BOUNDS:
             if match and match[way]:
                 return replace(hit, direction=way)
-        if language.onwards and language.onwards.match(text, hit.end):
+        if language.beside["onwards"].match(text, hit.end):
             return replace(hit, direction="since")
     return hit
 
@@ -173,9 +173,7 @@ def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
     """Return two dates that a word joins, as one stretch if they are a range."""
     scene = first.scene
     before = scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
-    opened = first.direction == "since" or any(
-        one.between is not None and one.between.search(before) for one in scene.speakers
-    )
+    opened = first.direction == "since" or any(one.beside["between"].search(before) for one in scene.speakers)
     ranged = opened or _stand_in(second, first, "through")
     try:
         one, two = shared_year(first.period, second.period, ordered=opened)
@@ -225,10 +223,8 @@ def _in_named_years(found: list[FoundDate]) -> list[FoundDate]:
 
 def _stand_in(second: FoundDate, first: FoundDate, name: Literal["joint", "through"]) -> bool:
     """Return whether only a joining word stands between two dates."""
-    patterns = (getattr(language, name) for language in first.scene.speakers)
-    return any(
-        one is not None and one.fullmatch(first.scene.text, first.end, second.start) for one in patterns
-    )
+    patterns = (language.beside[name] for language in first.scene.speakers)
+    return any(one.fullmatch(first.scene.text, first.end, second.start) for one in patterns)
 
 
 MAX_CHARS = 1_000_000
@@ -268,6 +264,10 @@ class DateSpan:
     def readings(self) -> tuple[Interval, ...]:
         """The possible meanings of the words, the chosen one first."""
         return (self.interval,) if self.other is None else (self.interval, self.other)
+
+    def read_as(self, days: Interval) -> DateSpan:
+        """Return the span in one of its readings."""
+        return replace(self, start=days.start, end=days.end or self.end, decided=True, other=None)
 
     def moved(self, count: int) -> DateSpan:
         """Return the span moved by `count` characters."""
@@ -356,11 +356,7 @@ def find_dates(
     found = [_bounded(hit) for hit in found]
     if len(found) > 1:
         found = _in_named_years(_joined(found))
-    words = set(_WORD.findall(folded.lower())) if found else set()
-    speakers = found[0].scene.speakers if found else ()
-    later = [(rule, one) for one in speakers for rule in one.anaphors if not rule.words.isdisjoint(words)]
-    if later:
-        found = _with_anaphors(found, later)
+    found = _with_anaphors(found) if found else []
     made = (
         _span(text, hit, positions, tz)
         for hit in found
@@ -399,7 +395,7 @@ def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[Fo
                 except (ValueError, OverflowError):  # 31 June, or a day outside the years 1 to 9999
                     continue
                 if period is not None:
-                    own.append(FoundDate(start, end, period, scene, "for" if rule.op == "lasting" else "at"))
+                    own.append(FoundDate(start, end, period, scene, rule.args.get("direction", "at")))
         hits += own
     kept: list[FoundDate] = []
     hits.sort(key=attrgetter("end"), reverse=True)
@@ -411,31 +407,29 @@ def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[Fo
 
 def _span(text: str, hit: FoundDate, positions: Sequence[int] | None, tz: tzinfo) -> DateSpan | None:
     first, last = (hit.start, hit.end) if positions is None else (positions[hit.start], positions[hit.end])
-    try:
-        start, end = to_utc(hit.period.start, tz), to_utc(hit.period.end, tz)
-    except OverflowError:
+    period, bounds = hit.period, _bounds(hit.period, tz)
+    if bounds is None:
         return None
-    if start >= end:
-        return None
-    period, other = hit.period, hit.period.other
-    try:
-        instead = None if other is None else Interval(to_utc(other.start, tz), to_utc(other.end, tz))
-    except OverflowError:
-        instead = None
+    other = period.other and _bounds(period.other, tz)
     return DateSpan(
-        first,
-        last,
-        text[first:last],
-        start,
-        end,
-        period.precision,
-        period.relative,
-        period.approx,
-        hit.direction,
-        not period.doubt,
-        instead,
-        period.open_year,
+        *(first, last, text[first:last], *bounds),
+        precision=period.precision,
+        relative=period.relative,
+        approx=period.approx,
+        direction=hit.direction,
+        decided=not period.doubt,
+        other=Interval(*other) if other else None,
+        open_year=period.open_year,
     )
+
+
+def _bounds(period: Period, tz: tzinfo) -> tuple[datetime, datetime] | None:
+    """Return where the days of a period begin and end; None if they are outside the years 1 to 9999, or were skipped."""
+    try:
+        start, end = to_utc(period.start, tz), to_utc(period.end, tz)
+    except OverflowError:
+        return None
+    return (start, end) if start < end else None
 
 
 _MS = timedelta(milliseconds=1)
@@ -484,7 +478,7 @@ def question_time(question: str, reference: datetime, tz: tzinfo) -> QuestionTim
     for found in find_dates(question, reference, tz, _ASKED_IN, doubtful=True):
         span = found if found.decided else _last_by(found, reference)
         before, _ = fold_text(question[: span.start_char][-_REACH:])
-        if any(one and one.as_of and one.as_of.search(before) for one in map(load_language, _ASKED_IN)):
+        if any(one and one.beside["as_of"].search(before) for one in map(load_language, _ASKED_IN)):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
         elif span.direction == "for" or span.window is None:
@@ -506,8 +500,7 @@ def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
     begun = [days for days in span.readings if days.start <= moment]
     if not begun:
         return span
-    days = max(begun, key=lambda one: one.start)
-    return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
+    return span.read_as(max(begun, key=lambda one: one.start))
 
 
 def latest_within(

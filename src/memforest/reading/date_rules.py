@@ -32,12 +32,13 @@ from memforest.reading.date_scene import (
     Scene,
     at,
     capital_word,
-    choose,
     choose_bare,
     full_year,
     group,
+    nth_from,
     number_range,
     tense_of,
+    this_one,
     unit_of,
     weekday_of,
     year_of,
@@ -47,10 +48,8 @@ from memforest.reading.periods import Kind, Period, day, stepped, unit_period
 RuleMatch = re.Match[str]
 
 _DAY = timedelta(days=1)
-_SOME_WEEKS, _SOME_YEARS = 3, 3
-_WEEKS = 60
-_YEARS = 60
-"""How far away counted periods are looked for."""
+_SOME, _MANY = 3, 60
+"""How many weeks or years away "the last one" and "the fifth one from now" are looked for."""
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _SHIFTS = {"before_last": -2, "last": -1, "this": 0, "next": 1, "coming": 1, "after_next": 2}
 
@@ -62,58 +61,72 @@ def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
         unit = unit_of(match, rule, scene)
         if (unit, which) != ("weekend", "this"):
             return replace(unit_period(unit, scene.today, _SHIFTS[which]), relative=True)
-        weekends = [unit_period(unit, scene.today, shift) for shift in (-1, 0, 1)]
-        return choose(weekends, which, scene, at(match), "weekend")
-    found = around(match, rule, scene, _SOME_WEEKS, _SOME_YEARS)
+    found = around(match, rule, scene, _SOME)
     if found is None:
         return None
     kind, those = found
+    if which == "this":
+        return this_one(those, scene, at(match), kind)
     if kind == "weekday" and which in ("next", "after_next"):
-        monday = unit_period("week", scene.today).start + 7 * (_SHIFTS[which]) * _DAY
+        monday = unit_period("week", scene.today, _SHIFTS[which]).start
         return replace(next(one for one in those if one.start >= monday), relative=True)
-    return choose(those, "next" if which == "coming" else which, scene, at(match), kind)
+    return nth_from(those, _SHIFTS[which], scene.today)
 
 
 def counted(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     """Return the second, third, ... weekday, month, season or holiday before or after today."""
-    numbers, found = number_range(match, rule, scene), around(match, rule, scene, _WEEKS, _YEARS)
+    numbers, found = number_range(match, rule, scene), around(match, rule, scene, _MANY)
     if numbers is None or found is None or numbers[0] != numbers[1]:
         return None
-    ahead = rule.args["sign"] > 0
-    those = [one for one in found[1] if (one.start > scene.today if ahead else one.end <= scene.today)]
-    index = numbers[0] - 1 if ahead else -numbers[0]
-    return replace(those[index], relative=True) if 0 < numbers[0] <= len(those) else None
+    return nth_from(found[1], rule.args["sign"] * numbers[0], scene.today)
 
 
-def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    """Return the day that a bare weekday means."""
+def named(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    """Return a weekday, weekend, month, quarter, season or holiday: that of its year, else the one that is meant."""
     found = around(match, rule, scene)
     if found is None:
         return None
-    return choose_bare(found[1], scene, at(match), "weekday", strict=True)
+    kind, those = found
+    if year_of(match):
+        return those[0] if those else None
+    if rule.args.get("told") and tense_of(scene, *at(match)) not in ("past", "future"):
+        return None
+    return choose_bare(those, scene, at(match), kind, strict=kind == "weekday")
 
 
 def around(
-    match: RuleMatch, rule: Rule, scene: Scene, weeks: int = 1, years: int = 1
+    match: RuleMatch, rule: Rule, scene: Scene, count: int = 1
 ) -> tuple[Kind, Sequence[Period]] | None:
-    """Return the kind that a match names and its periods near today, in order; None if its word is no date."""
-    language = scene.language
-    for name in ("weekday", "month", "season", "holiday"):
-        word = capital_word(match, name, rule, scene)
-        if word is None:
-            continue
-        if name == "weekday":
-            monday = unit_period("week", scene.today).start + (language.weekdays[word] - 1) * _DAY
-            return "weekday", [day(monday + 7 * count * _DAY) for count in range(-weeks, weeks + 1)]
-        near = years_near(scene, years)
-        if name == "month":
-            return "month", [periods.month(year, language.months[word]) for year in near]
-        if name == "season":
-            return "season", [periods.season(year, language.seasons[word]) for year in near]
-        return "holiday", [
-            one for year in near if (one := holiday(language.holidays[word], year)) is not None
-        ]
+    """Return the kind that a match names and its periods in order; None if its word is no date.
+
+    They are that of the year that it names, else those of `count` weeks or years before and after today's.
+    """
+    language, year = scene.language, year_of(match)
+    near = (year,) if year else years_near(scene, count)
+    weeks = range(-count, count + 1)
+    if group(match, "quarter"):
+        size = 12 // int(rule.args["of"])
+        first = size * (int(match["quarter"]) - 1) + 1
+        return "quarter", [periods.months_from(one, first, size, "season") for one in near]
+    if (word := capital_word(match, "weekday", rule, scene)) is not None:
+        monday = unit_period("week", scene.today).start + (language.weekdays[word] - 1) * _DAY
+        return "weekday", [day(monday + 7 * week * _DAY) for week in weeks]
+    if (word := capital_word(match, "month", rule, scene)) is not None:
+        number = month_number(word, scene)
+        return ("month", [periods.month(one, number) for one in near]) if 1 <= number <= 12 else None
+    if (word := capital_word(match, "season", rule, scene)) is not None:
+        return "season", [periods.season(one, language.seasons[word]) for one in near]
+    if (word := capital_word(match, "holiday", rule, scene)) is not None:
+        found = (holiday(language.holidays[word], one) for one in near)
+        return "holiday", [one for one in found if one is not None]
+    if "weekend" in (rule.args.get("unit"), language.units.get(fold_word(group(match, "unit") or ""))):
+        return "weekend", [unit_period("weekend", scene.today, week) for week in weeks]
     return None
+
+
+def month_number(word: str, scene: Scene) -> int:
+    """Return the number of a month that is named or written in digits."""
+    return int(word) if word.isdigit() else scene.language.months[fold_word(word)]
 
 
 def holiday(name: str, year: int) -> Period | None:
@@ -131,7 +144,7 @@ def holiday(name: str, year: int) -> Period | None:
     return periods.nth_weekday(periods.month(year, int(month)), weekday, -1 if nth == "last" else int(nth))
 
 
-def years_near(scene: Scene, count: int = 1) -> range:
+def years_near(scene: Scene, count: int) -> range:
     """Return the years around today that have dates."""
     year = scene.today.year
     return range(max(year - count, 1), min(year + count, 9998) + 1)
@@ -230,9 +243,7 @@ _SOME_MONTHS = timedelta(days=70)
 _ORDINAL_DAY = re.compile(r"\d(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
 
 
-def _month_day(
-    match: RuleMatch, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
-) -> Period | None:
+def _month_day(match: RuleMatch, scene: Scene, month: int, number: int) -> Period | None:
     year = year_of(match)
     if year:
         return day(date(year, month, number))
@@ -240,7 +251,7 @@ def _month_day(
     candidates = [one for year_ in near if (one := day_in(year_, month, number)) is not None]
     if not candidates:
         raise ValueError("there is no such day")
-    return _on_weekday(match, candidates, _A_YEAR, scene, kind)
+    return _on_weekday(match, candidates, _A_YEAR, scene, "day")
 
 
 def _on_weekday(
@@ -259,40 +270,24 @@ def _on_weekday(
 
 
 def _date(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    firm = group(match, "year") or _ORDINAL_DAY.search(match[0])
-    if not firm and capital_word(match, "month", rule, scene) is None:
+    """Return a day of a month, or the days from it up to another one of the month."""
+    ordinal, last = group(match, "ordinal"), int(group(match, "day2") or 0)
+    number = scene.language.ordinals[fold_word(ordinal)] if ordinal else int(match["day"])
+    firm = ordinal or (not last and _ORDINAL_DAY.search(match[0]))
+    if number < 1 or not (firm or capital_word(match, "month", rule, scene)):
         return None
-    return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"]))
-
-
-def _ordinal_date(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    number = scene.language.ordinals[fold_word(match["ordinal"])]
-    if number < 1:
-        return None
-    return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], number)
-
-
-def _day_range(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    if capital_word(match, "month", rule, scene) is None and not group(match, "year"):
-        return None
-    first = _month_day(
-        match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"])
-    )
-    last = int(match["day2"])
-    if first is None or last <= first.start.day:
-        return None
-    if group(match, "next") and last != first.start.day + 1:  # "3 and 5 May" are no range
+    first = _month_day(match, scene, month_number(match["month"], scene), number)
+    if first is None or not last:
+        return first
+    if last <= number or (group(match, "next") and last != number + 1):  # "3 and 5 May" are no range
         return None
     return replace(first, end=first.start.replace(day=last) + _DAY)
 
 
 def _day_of_month(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    candidates = []
-    for shift in range(-3, 4):
-        month = periods.month(scene.today.year, scene.today.month + shift)
-        found = month.start + (int(match["day"]) - 1) * _DAY
-        if found < month.end:
-            candidates.append(day(found))
+    near = (unit_period("month", scene.today, shift) for shift in range(-3, 4))
+    days = ((one.start + (int(match["day"]) - 1) * _DAY, one) for one in near)
+    candidates = [day(found) for found, month in days if found < month.end]
     return _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
 
 
@@ -304,39 +299,11 @@ def _numeric(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     day_first = True if order == "dmy" else day_comes_first(a, b, scene.day_first)
     month, number = (b, a) if day_first else (a, b)
     if not group(match, "c"):
-        return _month_day(match, rule, scene, month, number) if day_first is not None else None
+        return _month_day(match, scene, month, number) if day_first is not None else None
     year = full_year(match["c"])
     if day_first is None:
         return replace(day(date(year, a, b)), doubt=True, other=day(date(year, b, a)))
     return day(date(year, month, number))
-
-
-def _east_asian(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    year, month, number = year_of(match), group(match, "month"), group(match, "day")
-    if month and number:
-        return _month_day(match, rule, scene, int(month), int(number))
-    if month:
-        return _of_month(int(month), year, match, rule, scene)
-    return periods.year(year) if year else None
-
-
-def _of_month(month: int, year: int | None, match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    if not 1 <= month <= 12:
-        return None
-    if year is not None:
-        return periods.month(year, month)
-    candidates = [periods.month(near, month) for near in years_near(scene)]
-    return choose_bare(candidates, scene, at(match), "month")
-
-
-def _month(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    word, year = match["month"], year_of(match)
-    if word.isdigit():
-        return _of_month(int(word), year, match, rule, scene)
-    if not year and capital_word(match, "month", rule, scene) is None:
-        return None
-    number = scene.language.months[fold_word(word)]
-    return _of_month(number, year, match, rule, scene)
 
 
 def _year(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
@@ -362,57 +329,17 @@ def _decade(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     return periods.decade(number)
 
 
-def _season(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    year = year_of(match)
-    if year:
-        return periods.season(year, scene.language.seasons[fold_word(match["season"])])
-    kind, candidates = around(match, rule, scene) or ("season", ())
-    return choose_bare(candidates, scene, at(match), kind)
-
-
-def _quarter(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    number, size = int(match["quarter"]), 12 // int(rule.args["of"])
-    year = year_of(match)
-    if year:
-        return periods.months_from(year, size * (number - 1) + 1, size, "season")
-    candidates = [
-        periods.months_from(near, size * (number - 1) + 1, size, "season") for near in years_near(scene)
-    ]
-    return choose_bare(candidates, scene, at(match), "quarter")
-
-
-def _holiday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    year, name = year_of(match), scene.language.holidays[fold_word(match["holiday"])]
-    if year:
-        return holiday(name, year)
-    if rule.args.get("told") and tense_of(scene, *at(match)) not in ("past", "future"):
-        return None
-    found = around(match, rule, scene)
-    return choose_bare(found[1], scene, at(match), "holiday") if found else None
-
-
 OPERATIONS: dict[str, Operation] = {
     "away": date_scene.away,
     "counted": counted,
+    "current": date_scene.current,
     "cycle": cycle,
     "date": _date,
     "day_of_month": _day_of_month,
-    "day_range": _day_range,
     "decade": _decade,
-    "east_asian": _east_asian,
-    "elapsed": date_scene.elapsed,
-    "holiday": _holiday,
-    "lasting": date_scene.lasting,
-    "month": _month,
+    "named": named,
     "numeric": _numeric,
-    "ordinal_date": _ordinal_date,
-    "quarter": _quarter,
-    "remaining": date_scene.remaining,
     "rolling": date_scene.rolling,
-    "season": _season,
-    "shift": date_scene.shift,
-    "weekday": bare_weekday,
-    "weekend": date_scene.weekend,
     "year": _year,
     "year_range": _year_range,
 }
@@ -493,14 +420,12 @@ def _beside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     weekday = weekday_of(match, rule, scene)
     numbers = number_range(match, rule, scene)
     unit = _unit(match, rule, scene)
-    if weekday is not None:
-        return _like_span(base, periods.day(_next_to(base, weekday, side))) if numbers is None else None
+    if weekday is not None or unit == "weekend":
+        first, length = (5, 2) if weekday is None else (weekday, 1)
+        found = periods.days(_next_to(base, first, side, length), length)
+        return _like_span(base, found) if numbers is None else None
     if unit is None:
         return None
-    if unit == "weekend":
-        return (
-            _like_span(base, periods.days(_next_to(base, 5, side, length=2), 2)) if numbers is None else None
-        )
     if unit == "week" and numbers is None and base.precision != "week":
         start = base.start - 7 * _DAY if side < 0 else base.end
         return _like_span(base, periods.days(start, 7, "week"))
@@ -512,7 +437,7 @@ def _beside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     return replace(_like_span(base, found), approx=base.approx or vague)
 
 
-def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
+def _next_to(base: Period, weekday: int, side: int, length: int) -> date:
     """Return the nearest such weekday whose run of `length` days lies wholly beside the base."""
     if side > 0:
         return base.end + (weekday - base.end.weekday()) % 7 * _DAY
@@ -580,17 +505,19 @@ def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period
         moved = in_year(first, second.start.year)
         return (moved if moved.start <= second.start else in_year(first, second.start.year - 1)), second
     if second.open_year and not first.relative:
-        moved = in_year(second, first.start.year)
-        return first, (moved if moved.start >= first.start else in_year(second, first.start.year + 1))
+        return first, _not_before(second, first)
     if not (ordered and first.open_year and second.open_year):
         return first, second
     if second.doubt and not first.doubt:
-        moved = in_year(second, first.start.year)
-        moved = moved if moved.start >= first.start else in_year(second, first.start.year + 1)
-        return first, replace(moved, relative=True)
+        return first, replace(_not_before(second, first), relative=True)
     if first.start > second.start:
         return replace(in_year(first, second.start.year), relative=True, doubt=second.doubt), second
     return first, second
+
+
+def _not_before(second: Period, first: Period) -> Period:
+    moved = in_year(second, first.start.year)
+    return moved if moved.start >= first.start else in_year(second, first.start.year + 1)
 
 
 def in_year(period: Period, year: int) -> Period:

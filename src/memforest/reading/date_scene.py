@@ -70,17 +70,15 @@ class Scene:
 
     def clause(self, start: int, end: int) -> tuple[int, int]:
         """Return the bounds of the clause around a stretch of the text."""
-        bounds = self.language.clause
+        bounds = self.language.beside["clause"]
         low, high = self.sentence(start, end)
-        if bounds is None:
-            return low, high
         behind = bounds.search(self.text, end, high)
         low = max((one.end() for one in bounds.finditer(self.text, low, start)), default=low)
         return low, behind.start() if behind else high
 
-    def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
-        """Return whether a pattern matches within bounds of the text."""
-        return pattern is not None and pattern.search(self.text, *bounds) is not None
+    def says(self, name: str, bounds: tuple[int, int]) -> bool:
+        """Return whether a pattern of the language matches within bounds of the text."""
+        return self.language.beside[name].search(self.text, *bounds) is not None
 
 
 Tense = Literal["past", "coming", "future", "present", "either", "unsure", "none"]
@@ -153,8 +151,8 @@ def number_range(match: Match, rule: Rule, scene: Scene) -> tuple[int, int] | No
     "Two or three weeks" and "a week or two" are the range that they name.
     """
     fixed = rule.args.get("number")
-    if fixed:
-        return int(fixed[0]), int(fixed[1])
+    if fixed is not None:
+        return fixed, fixed
     word = group(match, "number")
     if not word:
         return None
@@ -202,13 +200,16 @@ def weekday_of(match: Match, rule: Rule, scene: Scene) -> int | None:
 
 
 def capital_word(match: Match, name: str, rule: Rule, scene: Scene) -> str | None:
-    """Return the word of a group, folded; None if there is none, or it should have a capital letter to be a date."""
+    """Return the word of a group, folded; None if there is none, or it should have a capital letter to be a date.
+
+    With a year it is a date in any case.
+    """
     word = group(match, name)
     if word is None:
         return None
     folded = fold_word(word)
-    doubtful = folded in scene.language.capital and not rule.args.get("any_case") and not word[0].isupper()
-    return None if doubtful else folded
+    firm = rule.args.get("any_case") or group(match, "year") or word[0].isupper()
+    return folded if firm or folded not in scene.language.capital else None
 
 
 Side = Literal["past", "coming", "open"]
@@ -291,8 +292,7 @@ def _nearer(
     behind: Period | None, ahead: Period | None, scene: Scene, at: tuple[int, int], kind: Kind
 ) -> Side | None:
     """Return the side of today without a verb: a weekday just past is in doubt, "Friday 3pm" is not."""
-    clock = scene.language.doubts.get("clock")
-    if behind is None or ahead is None or (clock is not None and clock.match(scene.text, at[1])):
+    if behind is None or ahead is None or scene.language.beside["clock"].match(scene.text, at[1]):
         return "coming"
     back, on = _distance(behind, scene.today), _distance(ahead, scene.today)
     if kind == "weekend" and back <= _JUST_OVER_DAYS:
@@ -302,38 +302,30 @@ def _nearer(
     return None if kind in ("weekday", "weekend") else "past"
 
 
-def choose(
-    candidates: Sequence[Period], which: str, scene: Scene, at: tuple[int, int], kind: Kind
-) -> Period | None:
-    """Return the one of several like periods (all Mays) that `which` means today.
+def nth_from(candidates: Sequence[Period], count: int, today: date) -> Period | None:
+    """Return the first, second, ... of several like periods in order (all Mays) that has not begun; of -1, -2, ... that is over."""
+    those = [one for one in candidates if (one.start > today if count > 0 else one.end <= today)]
+    index = count - 1 if count > 0 else count
+    return replace(those[index], relative=True) if 0 < abs(count) <= len(those) else None
+
+
+def this_one(candidates: Sequence[Period], scene: Scene, at: tuple[int, int], kind: Kind) -> Period | None:
+    """Return the one of several like periods that "this" means: the one in progress, else by tense, else this year's.
 
     Args:
-        candidates: of some years around today, in any order.
-        which: ``last`` (the latest that is over), ``before_last``, ``next`` (the first that has not begun), ``this``
-            (the one in progress, else by tense, else this year's) or ``bare`` (see `choose_bare`).
+        candidates: of some years around today, in order.
         scene: the text.
         at: where the words stand.
         kind: what they name.
     """
-    if which == "bare":
-        return choose_bare(candidates, scene, at, kind)
-    today, found = scene.today, None
-    if which == "next":
-        found = soonest(candidates, today, strict=True)
-    elif which == "this":
-        side = side_of(scene, at, kind)
-        if side == "past":
-            found = latest(candidates, today, strict=False)
-        else:
-            found = next((one for one in candidates if one.start <= today < one.end), None)
-            if found is None and (side == "coming" or kind in ("weekday", "weekend")):
-                found = soonest(candidates, today, strict=True)
-            elif found is None:
-                found = next((one for one in candidates if one.start.year == today.year), None)
+    today, side = scene.today, side_of(scene, at, kind)
+    if side == "past":
+        found = latest(candidates, today, strict=False)
+    elif side == "coming" or kind in ("weekday", "weekend"):
+        found = soonest(candidates, today, strict=False)
     else:
-        found = latest(candidates, today, strict=True)
-        if which == "before_last" and found is not None:
-            found = latest([p for p in candidates if p.start < found.start], today, strict=True)
+        current = [one for one in candidates if one.start <= today < one.end]
+        found = next(iter(current or [one for one in candidates if one.start.year == today.year]), None)
     return replace(found, relative=True) if found else None
 
 
@@ -344,11 +336,10 @@ def _distance(period: Period, today: date) -> int:
 
 def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
     """Return "since" or "ahead" (until, by, from) for a date with such a word in front; None for others."""
-    ahead, before = scene.language.ahead, scene.language.before
     text = scene.text[max(0, at[0] - 40) : at[0]]
-    if ahead is not None and ahead.search(text):
+    if scene.language.beside["ahead"].search(text):
         return "ahead"
-    found = before.search(text) if before is not None else None
+    found = scene.language.beside["bound"].search(text)
     return "since" if found is not None and found["since"] else None
 
 
@@ -362,10 +353,9 @@ def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
     named = text[start].isupper() and (period.kind is not None or not period.relative)
     before = text[max(0, start - 60) : start].rstrip(" \"'")
     for language in scene.speakers:
-        media, fiction = language.doubts.get("media"), language.doubts.get("fiction")
-        if fiction is not None and fiction.search(text, *scene.sentence(start, end)):
+        if language.beside["fiction"].search(text, *scene.sentence(start, end)):
             return True
-        if named and media is not None and media.search(before) is not None:
+        if named and language.beside["media"].search(before):
             return True
     for quoted in _QUOTED.finditer(text, max(0, start - _REACH), min(len(text), end + _REACH)):
         low, high = quoted.span(quoted.lastindex or 0)
@@ -379,18 +369,13 @@ def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
     """Return whether the words around a date show that it is no single day, or leave open which day."""
-    doubts, text = scene.language.doubts, scene.text
-    behind, title = doubts.get("behind"), doubts.get("title")
-    ahead, placed = doubts.get("before"), doubts.get("placed")
+    beside, text = scene.language.beside, scene.text
     before = text[max(0, at[0] - 40) : at[0]]
-    if title is not None and title.match(text, at[1]) and not (placed is not None and placed.search(before)):
+    if beside["title"].match(text, at[1]) and not beside["placed"].search(before):
         return True  # "Friday Night Lights", and not "on Friday Nora left"
-    return (
-        scene.says(doubts.get("recurring"), scene.clause(*at))
-        or scene.says(doubts.get("told"), scene.sentence(*at))
-        or (behind is not None and behind.match(text, at[1]) is not None)
-        or (ahead is not None and ahead.search(before) is not None)
-    )
+    if scene.says("recurring", scene.clause(*at)) or scene.says("told", scene.sentence(*at)):
+        return True
+    return bool(beside["behind"].match(text, at[1]) or beside["in_front"].search(before))
 
 
 _DAY = timedelta(days=1)
@@ -405,16 +390,11 @@ _PRECISION: dict[str, Precision] = {
 }
 
 
-def shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the unit that lies a fixed number of units away."""
-    return replace(unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]), relative=True)
-
-
 def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the unit a number of units away, or the exact day if the words say so ("a year ago today")."""
     exact = group(match, "exact")
     numbers = number_range(match, rule, scene) or ((1, 1) if exact else None)
-    if numbers is None or not _looks_ahead(match, rule, scene):
+    if numbers is None or not _holds(match, rule, scene):
         return None
     unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
     if exact:
@@ -444,9 +424,15 @@ def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None
     return replace(found, relative=True, approx=True)
 
 
-def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
-    """Return whether "in two weeks" is a time to come, and not a duration of the past or present."""
-    if rule.args.get("requires") != "future":
+def _holds(match: Match, rule: Rule, scene: Scene) -> bool:
+    """Return whether the verbs are those that a rule requires.
+
+    So "in two weeks" is a time to come, and not a duration of the past or present, and "for two years" reaches to the present.
+    """
+    required = rule.args.get("requires")
+    if required == "perfect":
+        return scene.says("perfect", (scene.clause(*match.span())[0], match.start()))
+    if required is None:
         return True
     tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)
     if unit in _CLOCK or tense in ("future", "coming"):
@@ -465,17 +451,9 @@ def _hours_on(scene: Scene, unit: str, count: int) -> date:
     )
 
 
-def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the start of a duration up to today; None without a perfect tense, if the rule requires one."""
-    clause = scene.clause(*match.span())[0], match.start()
-    if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
-        return None
-    return away(match, Rule("away", rule.regex, {"sign": -1}), scene)
-
-
 def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the last or next number of units, up to today or from today on."""
-    if not _looks_ahead(match, rule, scene):
+    if not _holds(match, rule, scene):
         return None
     numbers = number_range(match, rule, scene) or (1, 1)
     unit, sign = unit_of(match, rule, scene), rule.args["sign"]
@@ -487,19 +465,9 @@ def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     return Period(start, end + _DAY, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
 
 
-def elapsed(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the current unit up to today."""
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(whole.start, scene.today + _DAY, whole.precision, relative=True)
-
-
-def remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the current unit from today on."""
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(scene.today, whole.end, whole.precision, relative=True)
-
-
-def weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Read "the weekend" as the latest begun in the past tense, else as the one to come or in progress."""
-    near = [unit_period("weekend", scene.today, shift) for shift in (-1, 0, 1)]
-    return choose_bare(near, scene, at(match), "weekend")
+def current(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the current unit up to today, or from today on."""
+    whole = replace(unit_period(unit_of(match, rule, scene), scene.today), relative=True)
+    if rule.args["sign"] < 0:
+        return replace(whole, end=scene.today + _DAY)
+    return replace(whole, start=scene.today)

@@ -14,19 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from graphlib import TopologicalSorter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from memforest.errors import InputError
 from memforest.ports import Settled
 from memforest.reading.date_phrases import question_time
 from memforest.reading.entities import names_inside
-from memforest.reading.periods import to_utc
-from memforest.reading.prompts import Value, head_and_tail, shown_day, shown_days
-from memforest.reading.replies import Items, MaybeText, Reply
+from memforest.reading.periods import iso_day, to_utc
+from memforest.reading.prompts import (
+    NAME_CHARS,
+    Value,
+    asked_row,
+    head_and_tail,
+    positions_of,
+    shown_day,
+    shown_days,
+)
+from memforest.reading.replies import Items, MaybeText, Reply, one_of
 from memforest.reading.steps import Steps
 from memforest.reading.summarise_llm import RecordCheck
 from memforest.reading.tokens import count_words
@@ -36,19 +44,13 @@ from memforest.text import cut, fold, lexical_tokens
 from memforest.times import local_time
 
 
-def _scope(value: Any) -> Any:
-    """Return a known scope in lower case; "mixed" for anything else."""
-    folded = value.strip().lower() if isinstance(value, str) else ""
-    return folded if folded in get_args(SubQueryScope) else "mixed"
-
-
 class PlannedPart(Reply):
     """A part of a question; `when`, `start` and `end` are its time, in words and as days."""
 
     id: str
     text: str
     depends_on: Items[str] = Field(default_factory=list)
-    scope: Annotated[SubQueryScope, BeforeValidator(_scope)] = "mixed"
+    scope: Annotated[SubQueryScope, one_of(SubQueryScope, "mixed")] = "mixed"
     when: MaybeText = None
     start: MaybeText = None
     end: MaybeText = None
@@ -151,7 +153,7 @@ def hint_of(
             return (window.start, window.end), None
     if one.start is None and one.end is None:
         return None, None
-    first, last = _day(one.start or one.end), _day(one.end or one.start)
+    first, last = iso_day(one.start or one.end), iso_day(one.end or one.start)
     if first is None or last is None:
         return None, "a time that is no two days was left out"
     if last < first:
@@ -165,13 +167,6 @@ def hint_of(
     except OverflowError:
         return None, "a time at the end of the calendar was left out"
     return (start, end), None
-
-
-def _day(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text.strip()[:10])
-    except ValueError:
-        return None
 
 
 def answer_problem(answer: str, known: Iterable[str]) -> str | None:
@@ -230,9 +225,6 @@ def follow_up_refused(
     return None
 
 
-NAME_CHARS = 60
-PEOPLE = 40
-"""Names shown to the planner at most."""
 TEXT_CHARS = 2_000
 """Most characters shown of a line; of a longer one, head and tail."""
 ALL_CHARS = 40_000
@@ -285,8 +277,7 @@ async def plan_parts(
         BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
     """
     text = question[:QUESTION_CHARS]
-    people = [cut(name, NAME_CHARS) for name in participants[:PEOPLE]]
-    row = {"question": text, "today": shown_day(reference, zone)} | ({"people": people} if people else {})
+    row = asked_row(text, reference, zone, participants)
     reply = await steps.ask(
         "hmem_plan",
         QuestionParts,
@@ -439,7 +430,7 @@ async def entity_file(
 
     reply = await steps.ask("hmem_profile", EntityFile, values, max_tokens=FILE_TOKENS, check=problem)
     for line in (*reply.lasting, *reply.recent):
-        line.sources = [number - 1 for number in dict.fromkeys(line.sources)]
+        line.sources = positions_of(line.sources, len(given))
     return reply
 
 
@@ -453,12 +444,12 @@ def _problem(
     if len(lines) > most:
         return f"there are {len(lines)} lines; at most {most} are allowed"
     for one in lines:
-        known = [number for number in dict.fromkeys(one.sources) if 1 <= number <= len(texts)]
+        known = positions_of(one.sources, len(texts))
         if not known or len(known) < len(set(one.sources)):
             return f"the line {cut(one.text, 60)!r} needs sources; there are lines 1 to {len(texts)}"
         if count_words(one.text) > LINE_WORDS:
             return f"the line {cut(one.text, 60)!r} has more than {LINE_WORDS} words"
-        sources = [given[number - 1] for number in known]
+        sources = [given[position] for position in known]
         request = SummaryRequest(
             "profile",
             name,
@@ -468,8 +459,8 @@ def _problem(
             LINE_WORDS,
             participants=tuple(dict.fromkeys((name, *(line.speaker for line in sources if line.speaker)))),
         )
-        check = RecordCheck(request, [texts[number - 1] for number in known], (), zone, "hmem_profile")
-        wrong = check.size(one.text) or check.about(one.text) or check.invention(one.text)
+        check = RecordCheck(request, [texts[position] for position in known], (), zone, "hmem_profile")
+        wrong = check.problem(one.text)
         if wrong is not None:
             return wrong
     return None

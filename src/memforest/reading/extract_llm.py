@@ -70,24 +70,15 @@ _THE_USER = re.compile(
 )
 _UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
 _KINDS: dict[str, EntityKind] = {
-    "person": "person",
-    "people": "person",
-    "place": "place",
-    "location": "place",
-    "city": "place",
-    "country": "place",
-    "organisation": "organisation",
-    "organization": "organisation",
-    "company": "organisation",
-    "org": "organisation",
+    **dict.fromkeys(("person", "people"), "person"),
+    **dict.fromkeys(("place", "location", "city", "country"), "place"),
+    **dict.fromkeys(("organisation", "organization", "company", "org"), "organisation"),
+    **dict.fromkeys(("thing", "animal", "pet"), "thing"),
     "event": "event",
     "product": "product",
     "work": "work",
     "date": "date",
     "time": "time",
-    "thing": "thing",
-    "animal": "thing",
-    "pet": "thing",
 }
 
 

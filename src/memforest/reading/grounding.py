@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from decimal import Decimal
 from difflib import get_close_matches
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Literal, TypeAlias
 
 from memforest.reading.date_phrases import DateSpan
-from memforest.reading.periods import to_utc, window_of
+from memforest.reading.periods import iso_day, to_utc, window_of
 from memforest.reading.replies import EntityReply, FactReply
 from memforest.reading.reply_source import ChunkSource, SourceTurn, dates_of, plain_words
 from memforest.reading.reply_text import (
@@ -394,10 +394,10 @@ def date_statement(
     """
     own = _own_dates(text, language, supports, source)
     span, left_out = _chosen(statement, own, supports, source)
-    days = [window_of(said.turn.said, "day", source.zone) for said in supports]
+    days = (window_of(said.turn.said, "day", source.zone) for said in supports)
+    spoken = [Interval(day.start, day.end) for day in days]
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        spoken = [Interval(day.start, day.end) for day in days]
         own_days = [] if one.direction == "for" else spoken  # a duration is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
@@ -410,7 +410,7 @@ def date_statement(
         if not known:
             out = _without(out, one)  # the model calculated it wrongly; the chosen date replaces it
         elif span is not None and span.interval in one.readings:
-            found.append(_read_as(one, span.interval))
+            found.append(one.read_as(span.interval))
         elif one.decided:
             found.append(one)
     if span is not None and all(one.interval != span.interval for one in found):
@@ -475,10 +475,15 @@ def _chosen(
     shown = f"{statement.start} - {statement.end}"
     if statement.when is not None:
         near = _by_words(statement.when, supports)
-        if near or _says(statement.when, supports):  # the words may be no date: "when I was ten"
-            excluded = given is not None and near and not any(_meets(one, given) for one in near)
+        if near or any(
+            folded(statement.when) in one.folded for one in supports
+        ):  # the words may be no date: "when I was ten"
+            met = (days for one in near for days in one.readings if given and days.overlaps(given))
+            excluded = given is not None and near and next(met, None) is None
             return _meant(near, given, plan=plan) or named, (shown, _EXCLUDED) if excluded else None
-        given = given or _as_date(statement.when, supports[0], source)
+        if given is None:  # "3 June 2024" for "3 June"
+            written = dates_of(statement.when, "en", supports[0].turn.said, source.zone, source.day_first)
+            given = written[0].interval if written else None
     if given is not None:
         found = _covering(_stated(supports), given)
         if found is not None:
@@ -499,32 +504,12 @@ def _meant(spans: Sequence[DateSpan], given: Interval | None, *, plan: bool) -> 
     first = spans[0]
     if first.decided:
         return first
-    return _read_as(first, max(first.readings, key=lambda days: days.start)) if plan else None
+    return first.read_as(max(first.readings, key=lambda days: days.start)) if plan else None
 
 
 def _covering(spans: Iterable[DateSpan], given: Interval) -> DateSpan | None:
     """Return the first date with a reading that covers the given days, in that reading."""
-    return next((_read_as(one, days) for one in spans for days in one.readings if days.covers(given)), None)
-
-
-def _meets(span: DateSpan, given: Interval) -> bool:
-    return any(days.overlaps(given) for days in span.readings)
-
-
-def _read_as(span: DateSpan, days: Interval) -> DateSpan:
-    """Return a date in one of its readings."""
-    return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
-
-
-def _as_date(when: str, said: SourceTurn, source: ChunkSource) -> Interval | None:
-    """Return the days of a date in the model's own words: "3 June 2024" for "3 June"."""
-    found = dates_of(when, "en", said.turn.said, source.zone, source.day_first)
-    return found[0].interval if found else None
-
-
-def _says(when: str, supports: Sequence[SourceTurn]) -> bool:
-    words = folded(when)
-    return any(words in one.folded for one in supports)
+    return next((one.read_as(days) for one in spans for days in one.readings if days.covers(given)), None)
 
 
 def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
@@ -543,11 +528,8 @@ def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
 def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> list[DateSpan]:
     """Return the first date of the text that a supporting turn states as well, as the turn states it."""
     stated = list(_stated(supports))
-    for one in own:
-        same = next((other for other in stated if set(other.readings) & set(one.readings)), None)
-        if same is not None:
-            return [same]
-    return []
+    same = (other for one in own for other in stated if set(other.readings) & set(one.readings))
+    return list(islice(same, 1))
 
 
 def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
@@ -556,18 +538,11 @@ def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
 
 def _given(statement: FactReply, zone: tzinfo) -> Interval | None:
     """Return the days that the model gave; None if it gave none, or invalid ones."""
-    first, last = (_iso(text) for text in (statement.start, statement.end))
+    first, last = (iso_day(text) for text in (statement.start, statement.end))
     first, last = first or last, last or first
     if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
         return None
     return Interval(to_utc(first, zone), to_utc(last + timedelta(days=1), zone))
-
-
-def _iso(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text[:10])
-    except ValueError:
-        return None
 
 
 def _without(text: str, span: DateSpan) -> str:

@@ -94,6 +94,14 @@ def to_utc(local: date, zone: tzinfo) -> datetime:
     )
 
 
+def iso_day(text: str | None) -> date | None:
+    """Return the day that a model's text begins with, as "2024-02-05T10:00"; None if it begins with none."""
+    try:
+        return None if text is None else date.fromisoformat(text.strip()[:10])
+    except ValueError:
+        return None
+
+
 def days(start: date, count: int, precision: Precision = "day") -> Period:
     """Return `count` days from `start` on."""
     return Period(start, start + count * _DAY, precision)

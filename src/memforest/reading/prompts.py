@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -168,6 +168,10 @@ def prompt_data(id: str) -> dict[str, Any]:
 
 MAX_CHARS = 64_000
 """Characters shown of all children of a node together; of longer ones, head and tail."""
+NAME_CHARS = 60
+"""Characters shown of a name."""
+PEOPLE = 40
+"""Names shown to a planner at most."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -261,18 +265,31 @@ def shown_cards(
         chars: most characters of a summary.
         scope: show the kind and the label of the tree.
     """
-    rows = []
-    for at, card in enumerate(cards, 1):
-        row: dict[str, Any] = {number: at}
-        if scope:
-            row |= {"kind": card.kind, "about": cut(card.label, 80)}
-        row |= {
-            "days": shown_days(card.start, card.end, zone),
-            "leaves": card.leaves,
-            "text": cut(card.summary, chars),
-        }
-        rows.append(row)
-    return rows
+    return [
+        {number: at}
+        | ({"kind": card.kind, "about": cut(card.label, 80)} if scope else {})
+        | {"days": shown_days(card.start, card.end, zone), "leaves": card.leaves}
+        | {"text": cut(card.summary, chars)}
+        for at, card in enumerate(cards, 1)
+    ]
+
+
+def asked_row(
+    question: str, reference: datetime, zone: tzinfo, participants: Sequence[str]
+) -> dict[str, Any]:
+    """Return a question as a row, with the day that is "today" and the names of people, if there are any."""
+    row: dict[str, Any] = {"question": question, "today": shown_day(reference, zone)}
+    people = [cut(name, NAME_CHARS) for name in participants[:PEOPLE]]
+    return row | ({"people": people} if people else {})
+
+
+def positions_of(numbers: Iterable[int], count: int) -> list[int]:
+    """Return the positions, from 0, of the rows that numbers from 1 to `count` name; others and repetitions are left out.
+
+    >>> positions_of([3, 1, 7, 3], 3)
+    [2, 0]
+    """
+    return [one - 1 for one in dict.fromkeys(numbers) if 1 <= one <= count]
 
 
 class PromptStep(Generic[T]):
@@ -326,20 +343,19 @@ async def ask(
     """
     messages = prompt.messages(**values)
     kind = prompt.reply
-    problem, text = "", ""
+    problem: str | None = None
+    text = ""
     for _ in range(2):
         request = ChatRequest(prompt.step, messages, json_schema(kind), max_tokens, strict=not kind.sparse)
         answer = await calls.complete(request)
         text = answer.text
         try:
             reply = read_reply(answer, kind)
+            problem = None if check is None else check(reply)
+            if problem is None:
+                return reply
         except ReplyError as exc:
             problem = str(exc)
-        else:
-            wrong = check(reply) if check is not None else None
-            if wrong is None:
-                return reply
-            problem = wrong
         current_ledger().add(prompt.step, StepUsage(failures=1))
         shown = text.strip()[:_SHOWN_CHARS] or "(nothing)"
         messages = (*messages[:2], Message("assistant", shown), Message("user", _repair(problem)))

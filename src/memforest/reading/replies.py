@@ -77,21 +77,19 @@ def _or_none(value: Any) -> Any:
     return value
 
 
-def _or_empty(value: Any) -> Any:
-    return "" if value is None else value
-
-
-def _or_false(value: Any) -> Any:
-    return False if value is None else value
-
-
 MaybeText = Annotated[str | None, BeforeValidator(_or_none)]
 MaybeNumber = Annotated[int | None, BeforeValidator(_or_none)]
-Text = Annotated[str, BeforeValidator(_or_empty)]
+Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
-def _folded(value: Any) -> Any:
-    return value.strip().lower() if isinstance(value, str) else value or ""
+def one_of(kind: Any, other: str) -> BeforeValidator:
+    """Return what reads one of a `Literal`'s texts, in any case; `other` stands for anything else."""
+
+    def read(value: Any) -> str:
+        folded = value.strip().lower() if isinstance(value, str) else ""
+        return folded if folded in get_args(kind) else other
+
+    return BeforeValidator(read)
 
 
 class Reply(BaseModel):
@@ -150,9 +148,8 @@ class EntityReply(Reply):
         return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(core))]}
 
 
-def _change(value: Any) -> Any:
-    folded = _folded(value)
-    return folded if folded in ("is", "start", "end") else "is"
+Change = Literal["is", "start", "end"]
+Kind = Literal["event", "state", "preference", "plan", "detail"]
 
 
 class Relation(Reply):
@@ -163,15 +160,7 @@ class Relation(Reply):
     verb: Text = ""
     value: str
     previous: MaybeText = None
-    change: Annotated[Literal["is", "start", "end"], BeforeValidator(_change)] = "is"
-
-
-Kind = Literal["event", "state", "preference", "plan", "detail"]
-
-
-def _kind(value: Any) -> Any:
-    folded = _folded(value)
-    return folded if folded in get_args(Kind) else "event"
+    change: Annotated[Change, one_of(Change, "is")] = "is"
 
 
 class FactReply(Reply):
@@ -182,11 +171,11 @@ class FactReply(Reply):
 
     text: str
     turns: Items[int]
-    kind: Annotated[Kind, BeforeValidator(_kind)] = "event"
+    kind: Annotated[Kind, one_of(Kind, "event")] = "event"
     when: MaybeText = None
     start: MaybeText = None
     end: MaybeText = None
-    negated: Annotated[bool, BeforeValidator(_or_false)] = False
+    negated: Annotated[bool, BeforeValidator(lambda value: False if value is None else value)] = False
     entities: Items[EntityReply] = []
     topics: Items[str] = []
     relations: Items[Relation] = []
@@ -310,11 +299,8 @@ def _plain(node: Any, kinds: Mapping[str, Any], *, sparse: bool) -> Any:
         return node
     if "$ref" in node:
         return _plain(kinds[node["$ref"].rsplit("/", 1)[-1]], kinds, sparse=sparse)
-    if (
-        sparse
-        and (rest := [one for one in node.get("anyOf", ()) if one != {"type": "null"}])
-        and len(rest) == 1
-    ):
+    rest = [one for one in node.get("anyOf", ()) if one != {"type": "null"}]
+    if sparse and len(rest) == 1:
         return _plain(rest[0], kinds, sparse=sparse)
     out = {
         key: _plain(value, kinds, sparse=sparse)

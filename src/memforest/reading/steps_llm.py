@@ -30,8 +30,10 @@ from memforest.reading.prompts import (
     PromptStep,
     Value,
     ask,
+    asked_row,
     head_and_tail,
     load_prompt,
+    positions_of,
     shown_cards,
     shown_day,
     shown_days,
@@ -111,11 +113,8 @@ class ChatAnswerer(PromptStep[AnswerReply]):
         }
         uncited = []
 
-        def cited(reply: AnswerReply) -> tuple[int, ...]:
-            return tuple(one - 1 for one in dict.fromkeys(reply.cited) if 1 <= one <= len(evidence))
-
         def problem(reply: AnswerReply) -> str | None:
-            if reply.answer is None or cited(reply):
+            if reply.answer is None or positions_of(reply.cited, len(evidence)):
                 return None
             uncited.append(reply)
             return (
@@ -130,7 +129,7 @@ class ChatAnswerer(PromptStep[AnswerReply]):
             raise
         if reply.answer is None:
             return Answer(None, reason=reply.reason or "the model found no answer in the evidence")
-        return Answer(reply.answer, cited(reply), reply.reason)
+        return Answer(reply.answer, tuple(positions_of(reply.cited, len(evidence))), reply.reason)
 
     def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
         """Return a piece of evidence as a row for the model: a turn, or a model's fact or summary with its source."""
@@ -197,16 +196,13 @@ class ChatBrowser(PromptStep[BrowseChoice]):
             "nodes": shown_cards(children, self._zone, number="node", chars=chars, scope=False),
         }
 
-        def known(reply: BrowseChoice) -> list[int]:
-            return [one - 1 for one in dict.fromkeys(reply.ranked) if 1 <= one <= len(children)]
-
         def problem(reply: BrowseChoice) -> str | None:
-            if reply.ranked and not known(reply):
+            if reply.ranked and not positions_of(reply.ranked, len(children)):
                 return f"ranked: there are nodes 1 to {len(children)} only"
             return None
 
         reply = await ask(self._calls, self._prompt, values, max_tokens=BROWSE_TOKENS, check=problem)
-        return known(reply)[:most]
+        return positions_of(reply.ranked, len(children))[:most]
 
 
 GUIDE_TOKENS = 2_048
@@ -273,12 +269,9 @@ class ChatJudge(PromptStep[Judgement]):
         """
         asked = [index for index, one in enumerate(questions) if one.known]
         packs = [asked[at : at + MAX_PACKED] for at in range(0, len(asked), MAX_PACKED)]
-        found: list[int | None] = [None] * len(questions)
         replies = await all_of(self._pack([questions[index] for index in pack]) for pack in packs)
-        for pack, verdicts in zip(packs, replies, strict=True):
-            for index, same in zip(pack, verdicts, strict=True):
-                found[index] = same
-        return found
+        found = dict(zip(asked, (same for verdicts in replies for same in verdicts), strict=True))
+        return [found.get(index) for index in range(len(questions))]
 
     async def _pack(self, questions: Sequence[Equivalence]) -> list[int | None]:
         rows = [
@@ -303,9 +296,8 @@ class ChatJudge(PromptStep[Judgement]):
             given = {one.same for one in reply.verdicts if one.question == number}
             same = given.pop() if len(given) == 1 else None
             known = question.known[:MAX_KNOWN]
-            named = same is not None and 1 <= same <= len(known)
-            fits = named and same is not None and not _differ(question.statement, known[same - 1])
-            found.append(same - 1 if fits and same is not None else None)
+            at = positions_of([same or 0], len(known))
+            found.append(at[0] if at and not _differ(question.statement, known[at[0]]) else None)
         return found
 
 
@@ -329,8 +321,6 @@ TARGETS: Mapping[Complexity, tuple[int, int]] = {0: (3, 8), 1: (8, 18), 2: (15, 
 KEYWORDS = 3
 """Keywords of a plan at most."""
 KEYWORD_CHARS = 60
-PEOPLE = 40
-"""Names shown to the planner at most."""
 MEMORY_CHARS = 4_000
 """Most characters shown of a memory: 600 words; of a longer one, head and tail."""
 ALL_MEMORY_CHARS = 60_000
@@ -372,8 +362,7 @@ async def plan_recall(
         BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
     """
     text = question[:QUESTION_CHARS]
-    people = [cut(name, KEYWORD_CHARS) for name in participants[:PEOPLE]]
-    row = {"question": text, "today": shown_day(reference, zone)} | ({"people": people} if people else {})
+    row = asked_row(text, reference, zone, participants)
     reply = await steps.ask("timem_plan", QuestionNeeds, {"question": [row]}, max_tokens=PLAN_TOKENS)
     # Keywords are in lower case, each once, without the names of people.
     known = {key: name for name in participants if (key := entity_key(name)) is not None}
@@ -424,16 +413,14 @@ async def gate(
         "keep": f"{min(least, len(rows))} to {min(most, len(rows))}",
     }
 
-    def known(reply: Sifted) -> list[int]:
-        return [order[one - 1] for one in dict.fromkeys(reply.relevant) if 1 <= one <= len(order)]
-
     def problem(reply: Sifted) -> str | None:
-        if reply.relevant and not known(reply):
+        if reply.relevant and not positions_of(reply.relevant, len(order)):
             return f"relevant: there are memories 1 to {len(order)} only"
         return None
 
     values = {"question": [asked], "memories": rows}
-    return known(await steps.ask("timem_gate", Sifted, values, max_tokens=GATE_TOKENS, check=problem))
+    reply = await steps.ask("timem_gate", Sifted, values, max_tokens=GATE_TOKENS, check=problem)
+    return [order[position] for position in positions_of(reply.relevant, len(order))]
 
 
 def _row(number: int, one: Recalled, chars: int, zone: tzinfo) -> dict[str, int | str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from functools import cached_property, lru_cache, partial
 from itertools import takewhile
 from typing import Any
@@ -94,6 +94,14 @@ class RecordCheck:
         self._texts = (*texts, *request.statements)
         self._told = "\n".join((request.label, request.window, *days))
 
+    def problem(self, text: str) -> str | None:
+        """Return what is wrong with a record, None if nothing; what costs least is looked at first."""
+        return self.plain(text) or self.invention(text)
+
+    def plain(self, text: str) -> str | None:
+        """Return why a record is empty, too long or about something else; None if it is none of these."""
+        return self.size(text) or self.about(text)
+
     def size(self, text: str) -> str | None:
         """Return why a record is empty or too long; None if it is neither."""
         size, most = count_words(text), self._request.max_words
@@ -115,17 +123,13 @@ class RecordCheck:
 
     def invention(self, text: str) -> str | None:
         """Return what a record makes up: a name, a number, a date, a quotation, words of its prompt; None if nothing."""
-        echo = self._echoed(text)
-        if echo is not None:
-            return echo
         language = detect_language(text)
-        for piece in split_sentences(text):
-            if folded(piece.text) in self._sentences:
-                continue
-            wrong = self._made_up(piece.text, language)
-            if wrong is not None:
-                return wrong
-        return self._misquoted(text)
+        wrong = (
+            self._made_up(piece.text, language)
+            for piece in split_sentences(text)
+            if folded(piece.text) not in self._sentences
+        )
+        return self._echoed(text) or next(filter(None, wrong), None) or self._misquoted(text)
 
     def misplaced(self, line: str, participant: str) -> str | None:
         """Return why a line of a profile does not belong to a participant; None if nothing tells against it.
@@ -170,10 +174,8 @@ class RecordCheck:
         known = self._days
         if any(meant.covers(other) for meant in span.readings for other in known):
             return True
-        words = folded(span.text)
-        if any(stands_in(words, one.folded) for one in self._source.everything):
-            return True
-        if date_is_spelt(span.text, self._source.everything):
+        words, everything = folded(span.text), self._source.everything
+        if any(stands_in(words, one.folded) for one in everything) or date_is_spelt(span.text, everything):
             return True
         counted = span.relative and not span.open_year
         return counted and any(meant.overlaps(other) for meant in span.readings for other in known)
@@ -318,26 +320,28 @@ _TICK = timedelta(milliseconds=1)
 
 
 def _values(
-    request: SummaryRequest, days: Sequence[str], inputs: Sequence[str], history: Sequence[str]
+    request: SummaryRequest,
+    prompt: Prompt[Any],
+    days: Sequence[str],
+    inputs: Sequence[str],
+    history: Sequence[str],
 ) -> Mapping[str, Value]:
-    """Return the variables of a level's prompt."""
-    node: dict[str, Any] = {request.prompt: request.label}
+    """Return the variables of a request's prompt."""
+    node: dict[str, Any] = {_CALLED.get(prompt.id, request.prompt): request.label}
+    node |= {"level": request.level} if prompt.id == _RECORD else {}
     node |= {"window": request.window} if request.window else {}
-    node |= {"from": days[0], "to": days[1], "participants": list(request.participants)}
-    name = "turn" if request.prompt == "segment" else "note"
+    node |= {"from": days[0], "to": days[1]}
+    node |= {} if prompt.id in _TREES else {"participants": list(request.participants)}
     people = max(1, len(request.participants)) if request.prompt == "profile" else 1
-    before = {} if request.prompt == MEMORY else {"history": numbered("record", history)}
-    return {
+    values: dict[str, Value] = {
         "node": [node],
-        **before,
-        f"{name}s": numbered(name, inputs),
+        "instruction": [{"text": request.instruction}],
+        "history": numbered("record", history),
+        "notes": numbered("note", inputs),
+        "turns": numbered("turn", inputs),
         "words": max(1, request.max_words // people),
     }
-
-
-def _problem(text: str, check: RecordCheck) -> str | None:
-    """Return what is wrong with a record, None if nothing; what costs least is looked at first."""
-    return check.size(text) or check.about(text) or check.invention(text)
+    return {name: values[name] for name in prompt.variables}
 
 
 def _profile_problem(reply: Profile, request: SummaryRequest, check: RecordCheck) -> str | None:
@@ -348,11 +352,8 @@ def _profile_problem(reply: Profile, request: SummaryRequest, check: RecordCheck
             return f"there is a section for {section.name!r}; sections are for {', '.join(people)} alone"
     sections = _sections(reply, request)
     text = "\n".join(line for _, lines in sections for line in lines)
-    wrong = _problem(text, check)
-    if wrong is not None:
-        return wrong
     found = (check.misplaced(line, name) for name, lines in sections for line in lines)
-    return next((problem for problem in found if problem is not None), None)
+    return check.problem(text) or next(filter(None, found), None)
 
 
 def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[str]]]:
@@ -388,27 +389,29 @@ def _spaced(texts: list[str]) -> list[str]:
 
 
 def _days(request: SummaryRequest, zone: tzinfo) -> tuple[str, str]:
-    """Return the first and the last day of a record; its end is not part of it."""
+    """Return the first and the last day of a node; its end is not part of it."""
     last = request.end - _TICK if request.end > request.start else request.start
-    return _record_day(request.start, zone), _record_day(last, zone)
-
-
-def _record_day(moment: datetime, zone: tzinfo) -> str:
-    return local_time(moment, zone).date().isoformat()
+    days = [local_time(moment, zone).date().isoformat() for moment in (request.start, last)]
+    return days[0], days[1]
 
 
 VERBATIM = 3
 """Times the words of a summary that a node inside a tree keeps as they are. Every call saved is a call that cannot
 lose a fact; what stands above reads the facts themselves. Ten sessions one by one took 0.84 calls a turn with 2, 0.71
 with 3 (`benchmarks/write_path.py`)."""
-MAX_REPLY_TOKENS = 2048
 
-_STRETCH = "conversation"
-_KINDS = {"session": "conversation", "entity": "entry", "scene": "theme", _STRETCH: "stretch"}
-"""Kind of tree -> what its prompt calls the label."""
 _RECORD = "consolidate"
-_NAMED = ("session", "entity", "scene", _RECORD)
-"""Kinds whose prompts' versions have stood in the summariser's name from the first."""
+_CALLED = {
+    "summarise_session": "conversation",
+    "summarise_entity": "entry",
+    "summarise_scene": "theme",
+    "summarise_conversation": "stretch",
+    _RECORD: "record",
+}
+"""Prompts of nodes without one of their own, and what each calls the label."""
+_TREES = _CALLED.keys() - {_RECORD}
+_OWN = {**{level: f"timem_{level}" for level in LEVELS}, MEMORY: "hmem_memory"}
+"""Prompts by the name in a request (`SummaryRequest.prompt`)."""
 
 
 class ChatSummariser:
@@ -428,26 +431,17 @@ class ChatSummariser:
     def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
         self._calls = calls
         self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._prompts: Mapping[str, Prompt[Summary]] = {
-            **{kind: load_prompt(f"summarise_{kind}") for kind in _KINDS},
-            _RECORD: load_prompt(_RECORD),
-        }
-        versions = [self._prompts[kind].version for kind in _NAMED]
-        later = self._prompts[_STRETCH].version
-        versions += [later] if later > 1 else []  # stored names say nothing of its first version
+        self._prompts = {id: load_prompt(id) for id in (*_CALLED, *_OWN.values())}
+        versions = (self._prompts[id].version for id in _CALLED)
         self.name = f"summarise@{'.'.join(map(str, versions))}:{calls.model_id}"
-        self._level_prompts: Mapping[str, Prompt[Any]] = {
-            **{level: load_prompt(f"timem_{level}") for level in LEVELS},
-            MEMORY: load_prompt("hmem_memory"),
-        }
 
     def maker_of(self, request: SummaryRequest) -> str:
         """Return the maker that is stored with a request's summary.
 
         That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
         """
-        prompt = self._level_prompts.get(request.prompt)
-        return self.name if prompt is None else prompt.maker(self._calls.model_id)
+        own = _OWN.get(request.prompt)
+        return self.name if own is None else self._prompts[own].maker(self._calls.model_id)
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
@@ -466,95 +460,49 @@ class ChatSummariser:
             return exc
 
     async def _made(self, request: SummaryRequest) -> str:
-        if request.prompt in self._level_prompts:
-            return await self._record(request)
-        inputs = not_blank(request.inputs)
-        if not inputs:
-            return ""
-        whole = request.root and request.kind != "scene"
-        room = request.max_words if whole else VERBATIM * request.max_words
-        if request.summarise == "kept" and sum(map(count_words, inputs)) <= room:
-            return UnchangedText("\n".join(inputs))
-        kind = _prompt_of(request)
-        reply = await ask(
-            self._calls,
-            self._prompts[kind],
-            self._data(kind, request, inputs),
-            max_tokens=MAX_REPLY_TOKENS,
-            check=lambda reply: _summary_problem(reply.summary, inputs, request),
-        )
-        return within(reply.summary, request.max_words)
-
-    async def _record(self, request: SummaryRequest) -> str:
-        """Return the record of a level with a prompt of its own; "" where there is nothing to tell, without a call.
-
-        A memory of one text is that text, if it fits and may be kept: nothing was consolidated.
+        """Return the summary of a node; "" where there is nothing to tell, without a call.
 
         A profile is the text of its sections (`memforest.ports`); if it is too long, lines are left out from the end of the
         longest section.
         """
-        inputs = readable(_spaced(not_blank(request.inputs)))
+        inputs = not_blank(request.inputs)
         if not inputs or request.max_words <= 0:
             return ""
-        alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
-        if alone and count_words(inputs[0]) <= request.max_words:
-            return UnchangedText(inputs[0])
-        history = readable(not_blank(request.history))
-        prompt = self._level_prompts[request.prompt]
-        days = _days(request, self._zone)
+        if _may_stay(request, inputs):
+            return UnchangedText("\n".join(inputs))
+        prompt, days = self._prompts[_prompt_of(request)], _days(request, self._zone)
+        inputs, history = readable(_spaced(inputs)), readable(not_blank(request.history))
         check = RecordCheck(request, (*inputs, *history), days, self._zone, prompt.id)
-        tokens = min(max(_LEAST_TOKENS, _TOKENS_A_WORD * request.max_words), _MOST_TOKENS)
         written = partial(
-            ask, self._calls, prompt, _values(request, days, inputs, history), max_tokens=tokens
+            ask,
+            self._calls,
+            prompt,
+            _values(request, prompt, days, inputs, history),
+            max_tokens=min(max(_LEAST_TOKENS, _TOKENS_A_WORD * request.max_words), _MOST_TOKENS),
         )
         if request.prompt == "profile":
             profile: Profile = await written(check=lambda reply: _profile_problem(reply, request, check))
             return join_sections(_shortened(_sections(profile, request), request.max_words))
-        reply: Summary = await written(check=lambda reply: _problem(reply.summary, check))
+        problem = check.problem if request.prompt in _OWN else check.plain
+        reply: Summary = await written(check=lambda reply: problem(reply.summary))
         return within(reply.summary, request.max_words)
 
-    def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
-        days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
-        notes = numbered("note", readable(inputs))
-        if kind != _RECORD:
-            node = {_KINDS[kind]: request.label, **days}
-            values: dict[str, Value] = {"node": [node], "notes": notes, "words": request.max_words}
-            return values | ({"history": []} if kind == _STRETCH else {})
-        record: dict[str, Any] = {"record": request.label, "level": request.level}
-        record |= {"window": request.window} if request.window else {}
-        record |= {**days, "participants": list(request.participants)}
-        return {
-            "node": [record],
-            "instruction": [{"text": request.instruction}],
-            "history": numbered("record", readable(not_blank(request.history))),
-            "notes": notes,
-            "words": request.max_words,
-        }
+
+def _may_stay(request: SummaryRequest, inputs: Sequence[str]) -> bool:
+    """Return whether a node keeps its children's texts; a memory keeps that of an only one, another record none."""
+    if request.summarise != "kept" or request.prompt in LEVELS:
+        return False
+    if request.prompt == MEMORY:
+        return len(inputs) == 1 and count_words(inputs[0]) <= request.max_words
+    whole = request.root and request.kind != "scene"
+    return sum(map(count_words, inputs)) <= (1 if whole else VERBATIM) * request.max_words
 
 
 def _prompt_of(request: SummaryRequest) -> str:
-    """Return the prompt that a request needs: that of its kind of tree, or that of records."""
+    """Return the id of the prompt that a request needs: its own, that of records, or that of its kind of tree."""
+    if request.prompt in _OWN:
+        return _OWN[request.prompt]
     if request.instruction or request.window or request.history:
         return _RECORD
-    return request.kind if request.kind in _KINDS else "scene"
-
-
-def _summary_problem(summary: str, inputs: Sequence[str], request: SummaryRequest) -> str | None:
-    """Return what is wrong with the summary of one node; None if nothing."""
-    size, most = count_words(summary), request.max_words
-    if not any(ch.isalnum() for ch in summary):
-        return "the summary is empty"
-    if size > TOO_LONG * most:
-        return f"the summary has {size} words; at most {most} are allowed"
-    text = "\n".join((*inputs, *request.history))
-    if detect_language(summary) != detect_language(text):
-        return None  # a translation shares few words
-    mine = forms_of(summary)
-    if len(mine & forms_of(f"{text} {request.label}")) < MIN_SHARED * len(mine):
-        return "the summary is about something that is not in the notes"
-    return None
-
-
-def _day(moment: datetime, zone: tzinfo) -> str:
-    """Return a day as the model is shown it."""
-    return f"{local_time(moment, zone):%Y-%m-%d}"
+    kind = f"summarise_{request.kind}"
+    return kind if kind in _TREES else "summarise_scene"

@@ -337,7 +337,7 @@ def stored_zone(tx: Tx) -> str | None:
 
 def keep_zone(tx: Tx, config: Config) -> None:
     """Give a memory that has no zone the configured one; called by every write of what was said."""
-    if meta.get(tx, ZONE_KEY) is None:
+    if stored_zone(tx) is None:
         meta.put(tx, ZONE_KEY, config.timezone)
 
 
@@ -347,12 +347,11 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
     Raises:
         ConfigError: if the time zone data of this machine does not know it.
     """
-    stored = meta.get(tx, ZONE_KEY)
-    name = config.timezone if stored is None else stored
-    try:
-        return zone_named(name)
-    except ConfigError as exc:
-        raise ConfigError(_unknown(name)) from exc
+    name = stored_zone(tx) or config.timezone
+    problem = _zone_problem(name)
+    if problem is not None:
+        raise ConfigError(problem)
+    return zone_named(name)
 
 
 def unknown_zone(tx: Tx) -> str | None:
@@ -365,7 +364,10 @@ def _zone_problem(name: str) -> str | None:
     try:
         zone_named(name)
     except ConfigError:
-        return _unknown(name)
+        return (
+            f"the days of this memory are those of {cut(repr(name), 60)}, a zone that the time zone data of this machine does "
+            "not know; update it (pip install -U tzdata); till then add() needs a session_id, and searching works as before"
+        )
     return None
 
 
@@ -376,13 +378,6 @@ def zone_note(stored: str | None, configured: str) -> str | None:
     return _zone_problem(stored) or (
         f"the days of this memory are those of {stored!r} and stay so, while times without an offset and words such as "
         f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days"
-    )
-
-
-def _unknown(name: str) -> str:
-    return (
-        f"the days of this memory are those of {cut(repr(name), 60)}, a zone that the time zone data of this machine does "
-        "not know; update it (pip install -U tzdata); till then add() needs a session_id, and searching works as before"
     )
 
 
@@ -410,8 +405,8 @@ def learn_order(tx: Tx, config: Config, turns: Sequence[Turn]) -> list[str]:
     found = [
         (one, turn)
         for turn in dated
-        if (dates := ambiguous_dates(turn.text)) and detect_language(turn.text) != "es"
-        for one in dates
+        for one in ambiguous_dates(turn.text)
+        if detect_language(turn.text) != "es"
     ]
     if not found:
         return []
