@@ -205,7 +205,7 @@ def test_a_write_with_a_key_that_comes_again_brings_nothing_back(folder: Path) -
         first = forest.ingest_session("u", "k", turns, idempotency_key="key")
         forest.user("u").delete(entity="Quixby")
         again = forest.ingest_session("u", "k", turns, idempotency_key="key")
-        assert (again.repeated, again.turns_added) == (True, 2)
+        assert (again.replayed, again.turns_added) == (True, 2)
         assert set(again.added) < set(first.added)
         report = forest.user("u").verify(deleted=["quixby"])
         assert report.ok, report.problems

@@ -50,7 +50,7 @@ def test_a_session_that_comes_again_is_the_same_result(tmp_path: Path) -> None:
         again = forest.ingest_session(
             "u", "s", [*MOVES, {"role": "user"}], timestamp="2023-05-02", idempotency_key="k"
         )
-        assert (again.repeated, first.repeated) == (True, False)
+        assert (again.replayed, first.replayed) == (True, False)
         assert told(again) == told(first)
         assert (len(again.added), len(again.superseded), len(again.refused)) == (3, 1, 1)
         assert dump(file_of(tmp_path)) == before
@@ -71,7 +71,7 @@ def test_what_is_added_is_added_once(tmp_path: Path) -> None:
         ]  # as it is cut now
         assert (again.session_id, memory.stats().turns) == ("live-2024-06-01", 2)
         third = memory.add("I live in Davis.", idempotency_key="three")
-        assert (third.repeated, third.merged, memory.stats().turns) == (False, first.added, 3)
+        assert (third.replayed, third.merged, memory.stats().turns) == (False, first.added, 3)
         assert told(memory.add("I live in Davis.", idempotency_key="three")) == told(third)
 
 
@@ -115,7 +115,7 @@ def test_a_key_is_for_one_request(tmp_path: Path, other: dict[str, Any]) -> None
         [error] = forest.ingest_parallel([{"user_id": "u", **request, "idempotency_key": "the key"}])
         assert isinstance(error, IdempotencyError)
         assert dump(file_of(tmp_path)) == before
-        assert forest.ingest_session("v", **request, idempotency_key="the key").repeated is False
+        assert forest.ingest_session("v", **request, idempotency_key="the key").replayed is False
 
 
 @pytest.mark.parametrize("key", ["", " ", 7, "\0", "x" * 2000, "\ud800", b"k"])
@@ -133,7 +133,7 @@ def test_a_refused_request_leaves_its_key_free(tmp_path: Path) -> None:
         forest.ingest_session("u", "s", MOVES)
         with pytest.raises(InputError):
             forest.user("u").add([{"role": "nobody", "content": "x"}], idempotency_key="k")
-        assert forest.user("u").add([{"role": "user", "content": "x"}], idempotency_key="k").repeated is False
+        assert forest.user("u").add([{"role": "user", "content": "x"}], idempotency_key="k").replayed is False
 
 
 def test_a_key_goes_with_its_session(tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_a_key_goes_with_its_session(tmp_path: Path) -> None:
         forest.ingest_session("u", "s", MOVES, idempotency_key="k")
         forest.ingest_session("u", "s", said("I live in Oslo."), replace=True, idempotency_key="l")
         again = forest.ingest_session("u", "s", said("I live in Oslo."), replace=True, idempotency_key="l")
-        assert (again.repeated, again.replaced, again.turns_added) == (True, True, 1)
+        assert (again.replayed, again.replaced, again.turns_added) == (True, True, 1)
         assert len(rows(file_of(tmp_path), "SELECT key FROM write_key")) == 1
-        assert forest.ingest_session("u", "s", MOVES, replace=True, idempotency_key="k").repeated is False
+        assert forest.ingest_session("u", "s", MOVES, replace=True, idempotency_key="k").replayed is False
 
 
 def test_nothing_said_is_kept_with_a_key(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_interrupted_write_is_finished_by_the_call_that_comes_again(tmp_path:
         assert (memory.stats().turns, memory.stats().unfinished) == (3, 1)
         for _ in range(2):
             again = memory.add(MOVES, session_id="s", idempotency_key="k")
-            assert (again.repeated, told(again)) == (True, told(whole))
+            assert (again.replayed, told(again)) == (True, told(whole))
         assert (memory.stats().turns, memory.stats().occurrences, memory.stats().unfinished) == (3, 3, 0)
         assert extractor.calls == 2
 
@@ -202,7 +202,7 @@ def test_two_at_once_write_once(tmp_path: Path) -> None:
             return await asyncio.gather(*calls)
 
     results = asyncio.run(run())
-    assert sum(not one.repeated for one in results) == 1
+    assert sum(not one.replayed for one in results) == 1
     assert {one.turns_added for one in results} == {3}
     with MemForest(tmp_path, fast_config()) as forest:
         assert forest.user("u").stats().turns == 3
@@ -221,7 +221,7 @@ with MemForest(sys.argv[2], fast_config()) as forest:
     turns = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
     for number in range(5):
         result = forest.user("u").add(turns, session_id=f"s{number}", idempotency_key=f"k{number}")
-        print(int(result.repeated), result.turns_added, flush=True)
+        print(int(result.replayed), result.turns_added, flush=True)
 """
 
 

@@ -199,20 +199,6 @@ def test_a_budget_counts_what_is_shown(memory: MemForest) -> None:
     assert [one.text for one in cut] == [one.text for one in whole][:3]
 
 
-def test_facts_of_an_older_file_are_quoted_too(tmp_path: Path) -> None:
-    """There the sentences are joined by a space, or not stored where they are the whole turn."""
-    with MemForest(tmp_path, fast_config()) as forest:
-        forest.ingest_session("u", "s", turns(SAID))
-        expected = [one.text for one in forest.user("u").list(limit=100)]
-    (file,) = tmp_path.glob("*.db")
-    with closing(sqlite3.connect(file, isolation_level=None)) as conn:
-        (apart,) = conn.execute("SELECT count(*) FROM occurrence WHERE instr(quote, char(10))").fetchone()
-        conn.execute("UPDATE occurrence SET quote = replace(quote, char(10), ' ')")
-    with MemForest(tmp_path, fast_config()) as forest:
-        assert [one.text for one in forest.user("u").list(limit=100)] == expected
-        assert forest.user("u").verify().ok
-    assert apart
-
 
 def test_a_stored_quote_that_is_damaged_is_not_shown(tmp_path: Path) -> None:
     """It is looked for in the turn, and the turn is what is shown."""

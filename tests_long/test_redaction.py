@@ -91,7 +91,7 @@ def test_a_key_is_of_the_redacted_request(tmp_path: Path) -> None:
     """So what was taken out leaves not even a digest."""
     with MemForest(tmp_path, fast_config(redact_turn=hide)) as forest:
         forest.ingest_session("u", "s", said(f"I saw {SECRET}."), idempotency_key="k")
-        assert forest.ingest_session("u", "s", said("I saw […]."), idempotency_key="k").repeated
+        assert forest.ingest_session("u", "s", said("I saw […]."), idempotency_key="k").replayed
         with pytest.raises(IdempotencyError):
             forest.ingest_session("u", "s", said("I saw nothing."), idempotency_key="k")
 

@@ -174,11 +174,6 @@ class IngestResult(Result):
     """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
 
     @property
-    def repeated(self) -> bool:
-        """The same as `replayed`, by its former name."""
-        return self.replayed
-
-    @property
     def unchanged(self) -> bool:
         """Whether the session was stored already, as it came."""
         return self.turns_added == 0 and not self.replaced
