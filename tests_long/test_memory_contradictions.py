@@ -40,7 +40,6 @@ UNSEEN = {
     "change": {"item", "kind", "seq"},
     "deleted": {"digest"},
     "fact": {"stored_ms"},
-    "meta": {"key", "value"},
     "mention": {"entity", "roles"},
     "name_use": {"name", "occurrence"},
     "occurrence": {"stored_ms"},

@@ -199,7 +199,6 @@ def test_a_budget_counts_what_is_shown(memory: MemForest) -> None:
     assert [one.text for one in cut] == [one.text for one in whole][:3]
 
 
-
 def test_a_stored_quote_that_is_damaged_is_not_shown(tmp_path: Path) -> None:
     """It is looked for in the turn, and the turn is what is shown."""
     with MemForest(tmp_path, fast_config()) as forest:

@@ -347,7 +347,8 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
     Raises:
         ConfigError: if the time zone data of this machine does not know it.
     """
-    name = stored_zone(tx) or config.timezone
+    stored = stored_zone(tx)
+    name = config.timezone if stored is None else stored
     problem = _zone_problem(name)
     if problem is not None:
         raise ConfigError(problem)
