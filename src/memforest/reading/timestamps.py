@@ -349,8 +349,7 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
     """
     stored = stored_zone(tx)
     name = config.timezone if stored is None else stored
-    problem = _zone_problem(name)
-    if problem is not None:
+    if (problem := _zone_problem(name)) is not None:
         raise ConfigError(problem)
     return zone_named(name)
 
