@@ -32,12 +32,12 @@ TURNS = [{"role": "user", "content": f"My neighbour says {SECRET}.", "timestamp"
 
 @pytest.fixture(scope="module")
 def provider() -> Any:
-    """OpenTelemetry takes one provider for the whole process."""
+    """OpenTelemetry takes one provider for the whole process: another file's tests may have set it."""
     from opentelemetry import trace as api
 
-    made = trace.TracerProvider()
-    api.set_tracer_provider(made)
-    return made
+    if not isinstance(api.get_tracer_provider(), trace.TracerProvider):
+        api.set_tracer_provider(trace.TracerProvider())
+    return api.get_tracer_provider()
 
 
 @pytest.fixture
