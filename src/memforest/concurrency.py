@@ -192,6 +192,12 @@ class Forked(Protocol):
 
 
 _forked: WeakSet[Forked] = WeakSet()
+_first_in_child: list[Callable[[], None]] = []
+
+
+def first_in_child(call: Callable[[], None]) -> None:
+    """Have a function called in every forked child before anything begins anew, and so drops what it held."""
+    _first_in_child.append(call)
 
 
 def begins_anew_in_child(one: Forked) -> None:
@@ -202,6 +208,8 @@ def begins_anew_in_child(one: Forked) -> None:
 def _after_fork_in_child() -> None:
     global _threads
     _threads = None
+    for call in _first_in_child:
+        call()
     for one in members(_forked):
         one.after_fork_in_child()
 

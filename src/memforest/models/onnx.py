@@ -462,7 +462,9 @@ class _Shared:
 
     def of(self, kind: type[R], model: OnnxModel) -> R:
         with self._lock:
-            runner: R = self._runners.setdefault((kind, model), kind(model))
+            runner: R | None = self._runners.get((kind, model))
+            if runner is None:
+                runner = self._runners[kind, model] = kind(model)
             return runner
 
     def after_fork_in_child(self) -> None:

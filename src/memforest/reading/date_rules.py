@@ -467,9 +467,8 @@ def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
         return None
     unit = _unit(match, rule, scene) or "day"
     found = replace(periods.day(stepped(start, unit, sign * numbers[0])), relative=True)
-    if (
-        base.kind == "weekday" and sign < 0 and numbers[0] > 1
-    ):  # two weeks before it, or of the week two weeks ago?
+    # Two weeks before it, or of the week two weeks ago?
+    if base.kind == "weekday" and sign < 0 and numbers[0] > 1:
         its_week = within(base, unit_period(unit, scene.today, -numbers[0]))
         return replace(found, doubt=its_week is None or its_week.start != found.start)
     return found

@@ -100,9 +100,8 @@ def tense_of(scene: Scene, start: int, end: int) -> Tense:
         return "none"
     low, high = scene.sentence(start, end)
     found = [one for one in verbs.finditer(scene.said, low, high) if one.end() <= start or one.start() >= end]
-    if not found and scene.text[max(0, low - 40) : low].rstrip().endswith(
-        "?"
-    ):  # an answer has its question's tense
+    # An answer has its question's tense.
+    if not found and scene.text[max(0, low - 40) : low].rstrip().endswith("?"):
         start = end = scene.text.rindex("?", 0, low)
         low, high = scene.sentence(start, end)
         found = list(verbs.finditer(scene.said, low, start))

@@ -567,9 +567,8 @@ def with_wording(
     places = zip(spoken.masked, spoken.origin, spoken.origin[1:], strict=False)
     known = {at for ch, start, end in places if ch == MASK for at in range(start, end)}
     mentions = dict.fromkeys(named)
-    for found in _NAME_WORD.finditer(
-        spoken.text
-    ):  # at the start of a sentence a capital is a name only in front of 's
+    # At the start of a sentence a capital is a name only in front of 's.
+    for found in _NAME_WORD.finditer(spoken.text):
         before, behind = spoken.text[: found.start()].rstrip(" \"'“”‘’«»([¿¡"), spoken.text[found.end() :]
         starts = not before or before[-1] in _SENTENCE_ENDS
         capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))

@@ -186,9 +186,8 @@ def mixed(one: NDArray[np.uint64], other: Any = 0) -> NDArray[np.uint64]:
 
     Source of the steps: splitmix64 (https://prng.di.unimi.it/splitmix64.c).
     """
-    z = one ^ (
-        np.atleast_1d(np.asarray(other)).astype(np.uint64) * _ODD + _ODD
-    )  # of one number alone NumPy warns
+    # Of one number alone NumPy warns.
+    z = one ^ (np.atleast_1d(np.asarray(other)).astype(np.uint64) * _ODD + _ODD)
     z = (z ^ (z >> np.uint64(30))) * _MIX[0]
     z = (z ^ (z >> np.uint64(27))) * _MIX[1]
     made: NDArray[np.uint64] = z ^ (z >> np.uint64(31))

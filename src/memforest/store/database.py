@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-from memforest.concurrency import members
+from memforest.concurrency import first_in_child, members
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
@@ -505,4 +505,5 @@ def _after_fork_in_child() -> None:
 
 
 if sys.platform != "win32":
-    os.register_at_fork(before=_before_fork, after_in_parent=GATE.open, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=GATE.open)
+    first_in_child(_after_fork_in_child)

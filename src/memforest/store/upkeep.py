@@ -105,9 +105,8 @@ def _folded(db: Database, conn: Connection) -> bool:
     db.next_salt = None
     if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         return False
-    conn.execute(
-        "PRAGMA shrink_memory"
-    )  # pages that are written back from memory would bring their gaps along
+    # Pages that are written back from memory would bring their gaps along.
+    conn.execute("PRAGMA shrink_memory")
     with transaction(conn, writes=True):
         if read_log(db.path) is not None:
             return False  # somebody was quicker
@@ -363,9 +362,8 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
             if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
                 return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
-        if (
-            way == new and salt == after and not files.unfinished(path)
-        ):  # another process has just come to its end
+        # Another process may have just come to its end.
+        if way == new and salt == after and not files.unfinished(path):
             return False
         if way != new:
             both = Salt(

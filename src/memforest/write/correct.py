@@ -57,9 +57,8 @@ _Done = tuple[Correction, bool]
 
 async def update(writer: SessionWriter, fact_id: str, given: Update) -> CorrectionView:
     """Put another statement in the place of a fact; see `AsyncUserMemory.update`."""
-    text = await to_thread(
-        _text, writer, fact_id, given
-    )  # wrong arguments are refused before a model is asked
+    # Wrong arguments are refused before a model is asked.
+    text = await to_thread(_text, writer, fact_id, given)
     vectors = {} if writer.vectors is None else await writer.vectors.make([text], "fact")
 
     def write(tx: Tx) -> _Done:

@@ -263,9 +263,8 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
                 inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
                 await inner.run(read, write, inner.create_initialization_options())
         except Exception as exc:
-            if not _is_closed_pipe(
-                exc
-            ):  # the host has closed what it reads: there is nobody to answer any more
+            # The host has closed what it reads: there is nobody to answer any more.
+            if not _is_closed_pipe(exc):
                 raise
 
 

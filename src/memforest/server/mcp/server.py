@@ -364,9 +364,8 @@ def _guarded(read: Any) -> Any:
 
 def _with_note(result: Any, extra: Sequence[str]) -> Any:
     """Return a result with a note that names the ignored arguments, in its text and its structured content."""
-    if not isinstance(
-        result, types.CallToolResult
-    ):  # a question to the person; the call comes again with the answer
+    # Else it is a question to the person; the call comes again with the answer.
+    if not isinstance(result, types.CallToolResult):
         return result
     note = shapes.of_ignored_arguments(extra)
     data = result.structured_content
