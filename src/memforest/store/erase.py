@@ -7,13 +7,13 @@ rows that go with a row they refer to.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
-from memforest.store.connections import AMONG, Tx
-from memforest.store.facts import OccurrenceRow, write_dates
+from memforest.store.connections import AMONG, AMONG_IDS, Tx
+from memforest.store.corrections import Correction
+from memforest.store.facts import EntityRow, OccurrenceRow, write_dates
 from memforest.store.sessions import FIRST_MS, StoredTurn, insert_turns
 
 
@@ -37,14 +37,18 @@ def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
         yield turn, json.dumps(json.loads(metadata), ensure_ascii=False)
 
 
-def all_turns(tx: Tx) -> list[int]:
-    """Return the rows of all turns."""
-    return tx.column("SELECT id FROM turn ORDER BY id")
+def turns_named(tx: Tx, session_id: str, turn_id: str | None = None) -> list[int]:
+    """Return the turns of a session; with the id of a turn that one alone."""
+    return tx.column(
+        """SELECT t.id FROM session s JOIN turn t ON t.session = s.id
+           WHERE s.session_id = ? AND t.turn_id = coalesce(?, t.turn_id) ORDER BY t.ordinal""",
+        (session_id, turn_id),
+    )
 
 
-def drop_turn(tx: Tx, turn: int) -> None:
-    """Delete a turn."""
-    tx.execute("DELETE FROM turn WHERE id = ?", (turn,))
+def drop_turns(tx: Tx, turns: Collection[int]) -> None:
+    """Delete turns."""
+    tx.execute(f"DELETE FROM turn WHERE id {AMONG}", (tx.ids(turns),))
 
 
 def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
@@ -53,65 +57,93 @@ def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
     The occurrences that it supports are to be supported by the new row; so is what is said of them.
     """
     held = tx.column("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (turn.row,))
-    drop_turn(tx, turn.row)
+    drop_turns(tx, (turn.row,))
     (row,) = insert_turns(tx, [turn._replace(text=text, metadata=metadata)])
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for one in held])
     return row
 
 
-def chunks_reading(
-    tx: Tx, session: int, ordinals: Collection[int], context: int
-) -> list[tuple[int, int, int]]:
-    """Return (row, first, last) of the chunks that hold one of some turns, or that it stands at most `context` before.
+def chunks_reading(tx: Tx, turns: Collection[int], context: int) -> dict[int, list[tuple[int, bool]]]:
+    """Return the chunks that read one of some turns -> (turn, whether it is in it) of all that is read with them, in order.
 
     Args:
         tx: a transaction.
-        session: whose chunks.
-        ordinals: of the turns, at least one.
+        turns: the turns.
         context: how many turns before a chunk are read with it.
     """
-    wanted = sorted(ordinals)
-    rows = tx.execute(
-        "SELECT id, first, last FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY first",
-        (session, wanted[0], wanted[-1] + context),
-    )
-    return [
-        (row, first, last)
-        for row, first, last in rows
-        if bisect_left(wanted, first - context) < bisect_right(wanted, last)
-    ]
+    found: dict[int, list[tuple[int, bool]]] = {}
+    # The plus keeps SQLite from looking all turns up for each chunk.
+    for chunk, turn, within in tx.execute(
+        f"""WITH read AS (SELECT id, session, ordinal, first, max(first - :context, 0) AS start, last FROM chunk
+                WHERE session IN (SELECT session FROM turn WHERE id {AMONG_IDS}))
+            SELECT c.id, t.id, t.ordinal >= c.first FROM read c
+            JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.start AND c.last
+            WHERE EXISTS (SELECT 1 FROM turn r WHERE r.session = c.session AND r.ordinal BETWEEN c.start AND c.last
+                AND +r.id {AMONG_IDS})
+            ORDER BY c.session, c.ordinal, t.ordinal""",
+        {"ids": tx.ids(turns), "context": context},
+    ):
+        found.setdefault(chunk, []).append((turn, bool(within)))
+    return found
 
 
-def fit_chunk(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> bool:
-    """Let a chunk begin and end at turns that there are, and write what it skipped and why it failed.
+def fit_sessions(tx: Tx, sessions: Collection[int], chunks: Collection[int]) -> tuple[int, int]:
+    """Let sessions and chunks begin and end at turns that there are; those without go, of the others it is noted.
+
+    Args:
+        tx: the write transaction.
+        sessions: those that have lost something.
+        chunks: those in which that was.
 
     Returns:
-        False if none of its turns is left; then it stays as it was.
+        How many of the sessions and of the chunks are left.
     """
-    first, last = tx.execute(
-        """SELECT min(t.ordinal), max(t.ordinal) FROM chunk c JOIN turn t ON t.session = c.session
-           AND t.ordinal BETWEEN c.first AND c.last WHERE c.id = ?""",
-        (chunk,),
-    ).fetchone()
-    if first is None:
-        return False
+    own, within = tx.ids(chunks), "session = chunk.session AND ordinal BETWEEN chunk.first AND chunk.last"
     tx.execute(
-        "UPDATE chunk SET first = ?, last = ?, skipped = ?, reason = ? WHERE id = ?",
-        (first, last, json.dumps(list(skipped)), reason, chunk),
+        f"DELETE FROM chunk WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE {within})", (own,)
     )
-    return True
+    fitted = tx.execute(
+        f"""UPDATE chunk SET first = (SELECT min(ordinal) FROM turn WHERE {within}),
+            last = (SELECT max(ordinal) FROM turn WHERE {within}) WHERE id {AMONG}""",
+        (own,),
+    )
+    wanted = tx.ids(sessions)
+    tx.execute(
+        f"DELETE FROM session WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE session = session.id)",
+        (wanted,),
+    )
+    marked = tx.execute(
+        f"""UPDATE session SET erased = erased + 1, status = CASE WHEN EXISTS (SELECT 1 FROM chunk
+            WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END WHERE id {AMONG}""",
+        (wanted,),
+    )
+    return marked.rowcount, fitted.rowcount
 
 
-def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
-    """Note that something of a session was deleted, and write its metadata; return whether any turn is left."""
-    if tx.execute("SELECT 1 FROM turn WHERE session = ? LIMIT 1", (session,)).fetchone() is None:
-        return False
-    tx.execute(
-        """UPDATE session SET erased = erased + 1, metadata = ?, status = CASE WHEN EXISTS (SELECT 1 FROM chunk
-           WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END WHERE id = ?""",
-        (metadata, session),
+def told_of_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, list[tuple[int, str]], str | None]]:
+    """Return (chunk, what it skipped, why it failed) of those chunks that say one of these."""
+    rows = tx.execute(
+        f"SELECT id, skipped, reason FROM chunk WHERE id {AMONG} AND (skipped != '[]' OR reason IS NOT NULL)",
+        (tx.ids(chunks),),
     )
-    return True
+    return [(row, json.loads(skipped), reason) for row, skipped, reason in rows]
+
+
+def retell_chunk(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> None:
+    """Write otherwise what a chunk skipped and why it failed."""
+    sql = "UPDATE chunk SET skipped = ?, reason = ? WHERE id = ?"
+    tx.execute(sql, (json.dumps(list(skipped)), reason, chunk))
+
+
+def told_of_sessions(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
+    """Return the metadata of those sessions that have any."""
+    sql = f"SELECT id, metadata FROM session WHERE metadata != '{{}}' AND id {AMONG}"
+    return tx.pairs(sql, (tx.ids(sessions),))
+
+
+def retell_session(tx: Tx, session: int, metadata: str) -> None:
+    """Write the metadata of a session otherwise."""
+    tx.execute("UPDATE session SET metadata = ? WHERE id = ?", (metadata, session))
 
 
 def occurrences_naming(tx: Tx, entity: int) -> dict[int, list[int]]:
@@ -119,15 +151,24 @@ def occurrences_naming(tx: Tx, entity: int) -> dict[int, list[int]]:
     return tx.groups(int, "SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,))
 
 
-def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, list[str]]:
-    """Return occurrence -> the names of the entities that it mentions, of the occurrences of facts."""
-    wanted = tx.ids(facts)
+def named_in(tx: Tx, chunks: Collection[int]) -> dict[int, list[str]]:
+    """Return occurrence -> the names of the entities that it mentions, of the occurrences of chunks."""
+    wanted = tx.ids(chunks)
     return tx.groups(
         str,
-        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION
-            SELECT n.occurrence, n.name FROM occurrence o JOIN name_use n ON n.occurrence = o.id WHERE o.fact {AMONG}""",
+        f"""SELECT o.id, e.label FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.occurrence = o.id
+            JOIN entity e ON e.id = m.entity WHERE o.chunk {AMONG} UNION
+            SELECT o.id, n.name FROM occurrence o JOIN name_use n ON n.occurrence = o.id WHERE o.chunk {AMONG}""",
         (wanted, wanted),
     )
+
+
+def labels_in(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int, str]]:
+    """Return (relation, chunk, label) of the relations that the occurrences of chunks state."""
+    return tx.execute(
+        f"SELECT r.id, o.chunk, r.label FROM occurrence o JOIN relation r ON r.occurrence = o.id WHERE o.chunk {AMONG}",
+        (tx.ids(chunks),),
+    ).fetchall()
 
 
 def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]:
@@ -159,38 +200,44 @@ def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
     )
 
 
-def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collection[int]) -> set[str]:
-    """Return the speakers who have turns in a session besides the given ones."""
-    sql = f"SELECT DISTINCT speaker FROM turn WHERE session = ? AND id NOT {AMONG}"
-    return set(tx.column(sql, (session, tx.ids(gone)))).intersection(speakers)
+def heard_besides(tx: Tx, sessions: Collection[int], gone: Collection[int]) -> set[tuple[int, str]]:
+    """Return (session, speaker) of the turns of sessions but for the given ones."""
+    sql = f"SELECT DISTINCT session, speaker FROM turn WHERE session {AMONG} AND id NOT {AMONG}"
+    return set(tx.execute(sql, (tx.ids(sessions), tx.ids(gone))).fetchall())
 
 
-def called_by_aliases(tx: Tx, entities: Collection[int]) -> dict[int, dict[int, int]]:
+def called_by_aliases(tx: Tx, entities: Collection[int]) -> dict[EntityRow, dict[int, int]]:
     """Return entity -> the occurrences that call it by an alias -> their facts."""
-    found = tx.groups(
-        lambda occurrence, fact: (occurrence, fact),
-        f"""SELECT u.entity, o.id, o.fact FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
-            WHERE u.entity {AMONG} ORDER BY u.entity, o.id""",
+    found: dict[EntityRow, dict[int, int]] = {}
+    for *entity, occurrence, fact in tx.execute(
+        f"""SELECT e.id, e.key, e.label, e.kind, o.id, o.fact FROM alias_use u JOIN entity e ON e.id = u.entity
+            JOIN occurrence o ON o.id = u.occurrence WHERE u.entity {AMONG} ORDER BY e.id, o.id""",
+        (tx.ids(entities),),
+    ):
+        found.setdefault(EntityRow(*entity), {})[occurrence] = fact
+    return found
+
+
+_NAMING = (
+    "FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f ON f.id = m.fact WHERE m.entity ="
+)
+
+
+def misspelled(tx: Tx, entities: Collection[int]) -> list[EntityRow]:
+    """Return those entities as whose label nobody speaks, and that no statement which names them spells so."""
+    told = f"SELECT 1 {_NAMING} e.id AND instr(coalesce(o.text, f.text), e.label)"
+    return tx.rows(
+        EntityRow,
+        f"""SELECT id, key, label, kind FROM entity e WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn
+            WHERE speaker = e.label) AND NOT EXISTS ({told}) ORDER BY id""",
         (tx.ids(entities),),
     )
-    return {entity: dict(pairs) for entity, pairs in found.items()}
-
-
-_NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f ON f.id = m.fact
-    WHERE m.entity = ?"""
-
-
-def is_spelled(tx: Tx, entity: int, label: str) -> bool:
-    """Return whether somebody speaks by a name, or a statement that names the entity spells it so."""
-    told = f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?)"
-    sql = f"SELECT EXISTS (SELECT 1 FROM turn WHERE speaker = ?) OR EXISTS ({told})"
-    return bool(tx.value(sql, (label, entity, label)))
 
 
 def texts_naming(tx: Tx, entity: int) -> Iterator[str]:
     """Yield the statements that name an entity, and their speakers, in the order they were said."""
     for text, speaker in tx.execute(
-        f"SELECT coalesce(o.text, f.text), o.speaker {_NAMING} ORDER BY o.said_ms, o.id", (entity,)
+        f"SELECT coalesce(o.text, f.text), o.speaker {_NAMING} ? ORDER BY o.said_ms, o.id", (entity,)
     ).fetchall():
         yield text
         yield speaker
@@ -225,29 +272,44 @@ _PLAIN = (
 _VECTORS = ("derived_turn_vector", "derived_fact_vector")
 
 
-def _trigger(name: str, event: str, table: str, by: int) -> str:
-    return f"""CREATE TEMP TRIGGER erased_{name} AFTER {event} ON main.{table} BEGIN
-        INSERT INTO erased_count VALUES ('{table}', {by})
-        ON CONFLICT (kind) DO UPDATE SET n = n + excluded.n; END"""
+_STORED = ("session", "turn", "fact")
+"""Of these it is noted when those that are gone had been stored."""
+
+
+def _trigger(table: str, event: str, row: str, by: int) -> str:
+    stored_ms = f"{row}.stored_ms" if table in _STORED else 0
+    return f"""CREATE TEMP TRIGGER erased_{table}_{event} AFTER {event} ON main.{table} BEGIN
+        INSERT INTO erased_count VALUES ('{table}', {stored_ms}, {by})
+        ON CONFLICT (kind, stored_ms) DO UPDATE SET n = n + excluded.n; END"""
 
 
 # Of vectors those that went are counted; others may be made anew at once.
 _TRIGGERS = [
-    *(_trigger(f"{table}_out", "DELETE", table, 1) for table in (*_PLAIN, *_VECTORS)),
-    *(_trigger(f"{table}_in", "INSERT", table, -1) for table in _PLAIN),
+    *(_trigger(table, "DELETE", "old", 1) for table in (*_PLAIN, *_VECTORS)),
+    *(_trigger(table, "INSERT", "new", -1) for table in _PLAIN),
 ]
 _DROPPED = [f"DROP TRIGGER {sql.split()[3]}" for sql in _TRIGGERS]
 
 
 @contextmanager
-def counting(tx: Tx) -> Iterator[dict[str, int]]:
-    """Count the rows that go while the block runs, by table, those that go with others included; filled at its end."""
-    tx.execute("CREATE TEMP TABLE erased_count (kind TEXT PRIMARY KEY, n INTEGER)")
+def counting(tx: Tx, now_ms: int) -> Iterator[dict[str, int]]:
+    """Count the rows that go while the block runs, by table, those that go with others included; filled at its end.
+
+    When sessions, turns and facts that are gone had been stored is noted then (`tombstone`).
+    """
+    tx.execute(
+        "CREATE TEMP TABLE erased_count (kind TEXT, stored_ms INTEGER, n INTEGER, PRIMARY KEY (kind, stored_ms))"
+    )
     for sql in _TRIGGERS:
         tx.execute(sql)
     counts: dict[str, int] = {}
     yield counts
-    counts |= tx.pairs("SELECT kind, n FROM erased_count")
+    counts |= tx.pairs("SELECT kind, sum(n) FROM erased_count GROUP BY kind")
+    tx.execute(
+        f"""INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) SELECT kind, n, stored_ms, ? FROM erased_count
+            WHERE kind {AMONG} AND n > 0 ORDER BY kind DESC, stored_ms""",
+        (now_ms, tx.ids(_STORED)),
+    )
     for sql in (*_DROPPED, "DROP TABLE erased_count"):
         tx.execute(sql)
 
@@ -269,34 +331,27 @@ def owner_of(tx: Tx) -> str | None:
     return tx.row(str, "SELECT value FROM meta WHERE key = 'user_id'")
 
 
-def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
-    """Return the corrections that have a place in sessions, by id, in turns that are stored or not; those that were undone too."""
-    sql = f"SELECT DISTINCT correction FROM correction_place WHERE session_id {AMONG} ORDER BY correction"
-    return tx.column(sql, (tx.ids(sessions),))
+def corrections_reached(
+    tx: Tx, sessions: Collection[str], chunks: Collection[int]
+) -> list[tuple[int, int | None]]:
+    """Return (correction, chunk) of the corrections that have a place in sessions, those that were undone too.
 
-
-def corrections_in_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int]]:
-    """Return (correction, chunk) of the corrections that have a place in chunks, those that were undone too."""
+    The chunk is one of the given ones in which the place is; None where it is elsewhere, or in a turn that is not stored.
+    """
     return tx.execute(
-        f"""SELECT DISTINCT p.correction, c.id FROM chunk c JOIN session s ON s.id = c.session
-            JOIN correction_place p ON p.session_id = s.session_id
-            JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
-            WHERE c.id {AMONG} AND t.ordinal BETWEEN c.first AND c.last""",
-        (tx.ids(chunks),),
+        f"""SELECT DISTINCT p.correction, c.id FROM correction_place p LEFT JOIN session s ON s.session_id = p.session_id
+            LEFT JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+            LEFT JOIN chunk c ON c.session = s.id AND t.ordinal BETWEEN c.first AND c.last AND c.id {AMONG}
+            WHERE p.session_id {AMONG} ORDER BY 1, 2""",
+        (tx.ids(chunks), tx.ids(sessions)),
     ).fetchall()
 
 
-def reword_correction(tx: Tx, correction: int, said: str) -> None:
-    """Write how the statement of a correction is worded otherwise."""
-    tx.execute("UPDATE correction SET said = ? WHERE id = ?", (said, correction))
-
-
-def make_forget(tx: Tx, correction: int) -> None:
-    """Let an update put nothing in the place of its statement any more, and only hide that."""
+def rewrite_correction(tx: Tx, one: Correction) -> None:
+    """Write otherwise what a correction is, says and puts in the place of its statement."""
     tx.execute(
-        """UPDATE correction SET kind = 'forget', made = NULL, text = NULL, start_ms = NULL, end_ms = NULL,
-           precision = 'unknown' WHERE id = ?""",
-        (correction,),
+        "UPDATE correction SET kind = ?, made = ?, text = ?, start_ms = ?, end_ms = ?, precision = ?, said = ? WHERE id = ?",
+        (one.kind, one.made, one.text, one.start_ms, one.end_ms, one.precision, one.said, one.row),
     )
 
 
@@ -345,12 +400,4 @@ def drop_origins(tx: Tx, origins: Collection[int]) -> None:
     tx.execute(
         f"DELETE FROM origin WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.origin = origin.id)",
         (tx.ids(origins),),
-    )
-
-
-def add_tombstones(tx: Tx, kind: str, stored: Mapping[int, int], deleted_ms: int) -> None:
-    """Note how many items of a kind went: when they were stored, in ms -> how many."""
-    tx.executemany(
-        "INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) VALUES (?, ?, ?, ?)",
-        [(kind, count, stored_ms, deleted_ms) for stored_ms, count in sorted(stored.items())],
     )

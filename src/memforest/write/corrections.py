@@ -48,10 +48,9 @@ Vectors = Mapping[bytes, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome of applying corrections: whether a statement lacks its vector, facts that went, and what the caller should know."""
+    """The outcome of applying corrections: whether a statement lacks its vector, and what the caller should know."""
 
     unembedded: bool = False
-    gone: tuple[FactRow, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -73,7 +72,7 @@ def settle_chunks(tx: Tx, chunks: Collection[int], vectors: Vectors = MappingPro
     writer = _Instead(tx, vectors)
     made = writer.write(said, _wanted(tx, said))
     settle_verdicts(tx, {*said.facts, *made})
-    return Settled(writer.unembedded, writer.gone, tuple(dict.fromkeys(_said_again(said))))
+    return Settled(writer.unembedded, tuple(dict.fromkeys(_said_again(said))))
 
 
 def settle_verdicts(tx: Tx, facts: Collection[int]) -> None:
@@ -189,16 +188,13 @@ class _Instead:
         self._zone = zone_named(stored_zone(tx) or "UTC")
         self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
         self.unembedded = False
-        self.gone: tuple[FactRow, ...] = ()
 
     def write(self, said: ChunksSaid, wanted: _Wanted) -> set[int]:
         """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
         there = {(one.correction, one.chunk, one.turns): one for one in said.instead}
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
         gone = [one for key, one in there.items() if key not in asked]
-        lost, _, _, reworded = without_occurrences(self._tx, {one.row: one.fact for one in gone})
-        self.gone += lost
-        self.unembedded |= reworded
+        self.unembedded |= without_occurrences(self._tx, {one.row: one.fact for one in gone}).reworded
         made = set()
         for number, spots in wanted.items():
             new = [spot for place, spot in spots.items() if (number, *place) not in there]
@@ -328,10 +324,10 @@ def retract_chunk(tx: Tx, chunk: int) -> bool:
     Returns:
         Whether a fact that stays is worded otherwise now, so that it needs a new vector.
     """
-    _, _, left, reworded = without_occurrences(tx, facts_rows.occurrences_in(tx, (chunk,)))
+    lessened = without_occurrences(tx, facts_rows.occurrences_in(tx, (chunk,)))
     sessions.delete_chunk(tx, chunk)
-    settle_verdicts(tx, left)
-    return reworded
+    settle_verdicts(tx, lessened.left)
+    return lessened.reworded
 
 
 def demote_silent(tx: Tx, speakers: set[str]) -> None:

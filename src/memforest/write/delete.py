@@ -7,6 +7,7 @@ deletes them). The transaction is followed by the vectors of what is worded othe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -30,11 +31,12 @@ from memforest.search.snapshot import load_snapshot
 from memforest.search.vectors import question_tokens
 from memforest.store import artifacts, derived, erase, facts, files, meta, sessions
 from memforest.store.connections import Tx, mapped_errors, undone
+from memforest.store.corrections import NOW
 from memforest.store.database import Database
-from memforest.store.erase import counting, note_deleted, owner_of, table_counts
+from memforest.store.erase import note_deleted, owner_of, table_counts
 from memforest.store.facts import OccurrenceRow
 from memforest.store.files import count_files, remove_files
-from memforest.store.sessions import turn_with_id, turns_with_ids
+from memforest.store.sessions import turns_with_ids
 from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
@@ -91,9 +93,9 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
     """
     found = _Aim()
     if target.turn is not None:
-        found.whole([_turn(tx, *target.turn)])
+        found.whole(_turns(tx, *target.turn))
     elif target.session_id is not None:
-        found.whole(row for row, _ in sessions.turns(tx, _session(tx, target.session_id)))
+        found.whole(_turns(tx, target.session_id))
     elif target.fact_id is not None:
         _fact(tx, found, target.fact_id)
     elif target.entity is not None:
@@ -108,20 +110,15 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
     return cuts, found.forced, found.texts
 
 
-def _session(tx: Tx, session_id: str) -> int:
-    found = sessions.find_session(tx, session_id)
-    if found is None:
-        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; sessions() lists them")
-    return found.row
-
-
-def _turn(tx: Tx, session_id: str, turn_id: str) -> int:
-    found = turn_with_id(tx, _session(tx, session_id), turn_id)
-    if found is None:
-        raise NotFoundError(
-            f"session {cut(repr(session_id), 60)} has no turn {cut(repr(turn_id), 60)}; it may be deleted already"
-        )
-    return found.row
+def _turns(tx: Tx, session_id: str, turn_id: str | None = None) -> list[int]:
+    """Return the turns of a session, or the one with that id."""
+    found = erase.turns_named(tx, session_id, turn_id)
+    if found:
+        return found
+    called = f"session {cut(repr(session_id), 60)}"
+    if turn_id is None or not erase.turns_named(tx, session_id):
+        raise NotFoundError(f"there is no {called}; sessions() lists them")
+    raise NotFoundError(f"{called} has no turn {cut(repr(turn_id), 60)}; it may be deleted already")
 
 
 def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
@@ -131,7 +128,7 @@ def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
         raise NotFoundError(
             f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or worded otherwise now"
         )
-    found.texts = DeletedKeys(fact.fact_id)
+    found.texts = DeletedKeys.of_fact(tx, fact.fact_id)
     _made_from(tx, found, facts.occurrences(tx, (fact.row,))[fact.row])
 
 
@@ -164,7 +161,7 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
         for fact, found_at in facts.occurrences(tx, named).items():
             _made_from(tx, found, [one for one in found_at if one.row in named[fact]])
     named_by = frozenset(one for one in keys if one is not None)
-    found.texts = DeletedKeys(keys=named_by)
+    found.texts = DeletedKeys.of_names(tx, named_by)
     for turn, text in _turns_naming(tx, named_by):
         if pieces := names(text, named_by):
             found.add(turn, pieces)
@@ -173,7 +170,7 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
             found.add(turn, ())
     for speaker in spoken:
         found.whole(erase.turns_by(tx, speaker))
-    if entity is None and not found.pieces and not found.texts.corrections(tx):
+    if entity is None and not found.pieces and not found.texts.corrections:
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
         )
@@ -187,7 +184,7 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
         having = [
             {item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)
         ]
-        rows |= set[int].intersection(*having) if having else set(erase.all_turns(tx))
+        rows |= set[int].intersection(*having) if having else set(erase.turns_between(tx, None, NOW))
     return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows).values()]
 
 
@@ -211,33 +208,36 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
 """Layer of a receipt -> the tables that are counted for it."""
 
 
-def delete_target(db: Database, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
+def delete_target(
+    writer: SessionWriter, target: DeleteTarget, now_ms: int, *, dry_run: bool
+) -> tuple[DeleteReceipt, bool]:
     """Delete in one transaction; return the receipt, and whether vectors are missing now.
 
     Summaries that tell of it are swept by the caller, and the log still holds what was deleted (see
-    `memforest.store.upkeep.purge`).
+    `memforest.store.upkeep.purge`). In a dry run all of it is counted, and undone before the transaction ends.
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
         StoreError: if the file cannot be written.
     """
-    with db.unfolded(), db.write() as tx:
-        return _deleted(tx, target, now_ms)
-
-
-def count_target(writer: SessionWriter, target: DeleteTarget, now_ms: int) -> DeleteReceipt:
-    """Count what a deletion would take away: it is done, and undone before the transaction ends.
-
-    Raises:
-        NotFoundError: if there is nothing of that kind and name.
-        StoreError: if the file cannot be written.
-    """
-    with writer.db.write() as tx, undone(tx):
-        receipt = replace(_deleted(tx, target, now_ms)[0], dry_run=True)
-        if receipt and artifacts.any_stored(tx):
+    with (
+        writer.db.unfolded(),
+        writer.db.write() as tx,
+        undone(tx) if dry_run else nullcontext(),
+    ):
+        cuts, forced, texts = aim(tx, target)
+        if not cuts and not texts.corrections:
+            return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0), dry_run=dry_run), False
+        erased = erase_turns(tx, cuts, now_ms, forced, texts)
+        note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
+        gone = _layers(erased.gone)
+        gone["word_rows"] = len(cuts) + gone["facts"]  # a turn that is cut has another one now
+        changed = {name: count for name, count in sorted(erased.changed.items()) if count}
+        receipt = DeleteReceipt(target.kind, gone, changed, dry_run=dry_run)
+        if dry_run and receipt and artifacts.any_stored(tx):
             left = reachable(tx, load_snapshot(tx), writer.attached.of(tx))
-            receipt.gone["summaries"] = len(artifacts.known(tx) - left)  # type: ignore[index]
-        return receipt
+            gone["summaries"] = len(artifacts.known(tx) - left)
+    return receipt, erased.reworded
 
 
 def remove_memory(
@@ -285,21 +285,13 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
                 f"{db.path.name!r} belongs to another user id; it was renamed or copied here"
             )
         found = table_counts(tx)
-    counts = {layer: sum(found.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    counts = _layers(found)
     return {**counts, "word_rows": counts["turns"] + counts["facts"]}
 
 
-def _deleted(tx: Tx, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
-    cuts, forced, texts = aim(tx, target)
-    if not cuts and not texts.corrections(tx):
-        return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)), False
-    with counting(tx) as counts:
-        erased = erase_turns(tx, cuts, now_ms, forced, texts)
-        note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
-    gone = {layer: sum(counts.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
-    gone["word_rows"] = erased.words
-    changed = {name: count for name, count in sorted(erased.changed.items()) if count}
-    return DeleteReceipt(target.kind, gone, changed), erased.reworded
+def _layers(rows: Mapping[str, int]) -> dict[str, int]:
+    """Return how many rows each layer has, from those of tables."""
+    return {layer: sum(rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
 
 
 LAST_EXPIRY = "expired_ms"
@@ -361,11 +353,9 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
         StoreError: if the file cannot be written.
     """
     now_ms = to_ms(writer.config.clock())
-    if dry_run:
-        return await to_thread(count_target, writer, target, now_ms)
-    receipt, reworded = await to_thread(delete_target, writer.db, target, now_ms)
+    receipt, reworded = await to_thread(delete_target, writer, target, now_ms, dry_run=dry_run)
     problems: list[str] = []
-    if not receipt:
+    if dry_run or not receipt:
         return receipt
     if reworded:
         try:

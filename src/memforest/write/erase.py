@@ -12,10 +12,10 @@ skipped pieces, reasons of failures, metadata, corrections.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from memforest.reading.canonical import speaker_key
@@ -23,22 +23,23 @@ from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, erase, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.facts import FactRow, OccurrenceRow, resolve_aliases
-from memforest.store.sessions import StoredTurn, turns_of_session
+from memforest.store.facts import OccurrenceRow
+from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
 from memforest.text import lexical_tokens
 from memforest.times import from_ms
-from memforest.write.corrections import demote_silent, settle_chunks
+from memforest.write.corrections import demote_silent, settle_chunks, take_out
 from memforest.write.erase_corrections import (
+    NOTHING,
     DeletedKeys,
+    Deletion,
     FreedCorrections,
     content_words,
     free_corrections,
     quoted,
-    reached_corrections,
     repeated,
     spelled,
 )
-from memforest.write.reword import drop_chosen, drop_unnamed, lessen_facts
+from memforest.write.reword import drop_chosen, without_occurrences
 from memforest.write.sessions import CONTEXT_TURNS
 
 FAILED = "what it failed on was deleted"
@@ -53,64 +54,32 @@ class TurnCut:
     text: str | None = None
 
 
-_NOTHING = DeletedKeys()
-
-
 @dataclass(slots=True)
 class Erased:
-    """What was changed, beside what went."""
+    """What a deletion did."""
 
+    gone: Mapping[str, int] = field(default_factory=dict)
+    """Rows that went, by table."""
     changed: Counter[str] = field(default_factory=Counter)
-    gone: tuple[FactRow, ...] = ()
-    words: int = 0
-    """Rows of the lexical index that went, also where a turn has another one now."""
+    """What was changed, beside what went."""
     tokens: set[str] = field(default_factory=set)
-    """What those said, and those that were changed."""
+    """What the rows of the lexical index said that went or were changed."""
     reworded: bool = False
     """A fact or a turn has another text now, and no vector."""
 
 
-@dataclass(slots=True)
-class _Session:
-    """A session of which turns are cut: its chunks that read one of them, and the turns around, by ordinal."""
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A chunk that reads a turn which is cut: its own turns, and those before it."""
 
-    cuts: dict[int, TurnCut]
-    chunks: list[tuple[int, int, int]]
-    around: dict[int, StoredTurn]
-    speakers: frozenset[str]
-    """Content words of the names of the cut turns' speakers that go on to speak in it."""
-
-    @property
-    def own_chunks(self) -> list[int]:
-        """The chunks that hold one of the turns themselves."""
-        cut = sorted(self.cuts)
-        return [
-            chunk for chunk, first, last in self.chunks if bisect_left(cut, first) < bisect_right(cut, last)
-        ]
-
-    def lost_words(self, first: int, last: int) -> frozenset[str]:
-        """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them.
-
-        Another form of a word that is left tells nothing: "lives" where somebody says "I live in Davis".
-        """
-        gone: set[str] = set()
-        left: set[str] = set(self.speakers)
-        for ordinal in range(max(0, first - CONTEXT_TURNS), last + 1):
-            spot, cut = self.around.get(ordinal), self.cuts.get(ordinal)
-            if cut is not None:
-                gone |= content_words(cut.spot.speaker, cut.spot.text)
-            if cut is not None and cut.text is not None:
-                left |= content_words(cut.spot.speaker, cut.text)
-            elif cut is None and spot is not None:
-                left |= content_words(spot.speaker, spot.text)
-        return frozenset(word for word in gone - left if not left.issuperset(lexical_tokens(word) or (word,)))
-
-    def repeats(self, text: str, first: int, last: int) -> bool:
-        """Return whether a statement of those turns has a sentence that only deleted text said, as an answer's has its question."""
-        near = [at for at in range(max(0, first - CONTEXT_TURNS), last + 1) if at in self.around]
-        stays = (self.cuts[at].text if at in self.cuts else self.around[at].text for at in near)
-        left = "\n".join(one for one in stays if one)
-        return any(repeated(text, self.cuts[at].spot.text, left) for at in near if at in self.cuts)
+    cut: Sequence[StoredTurn]
+    """The turns among them that are cut."""
+    own: bool
+    """Whether one of these is in it."""
+    left: str
+    """The texts that are left of all of them."""
+    lost: frozenset[str]
+    """Words that only deleted text said there."""
 
 
 def erase_turns(
@@ -118,7 +87,7 @@ def erase_turns(
     cuts: Sequence[TurnCut],
     now_ms: int,
     forced: Collection[int] = (),
-    texts: DeletedKeys = _NOTHING,
+    texts: DeletedKeys = NOTHING,
 ) -> Erased:
     """Delete turns, or the sentences of them that are left out in `Cut.text`, and all that was made of those.
 
@@ -129,221 +98,194 @@ def erase_turns(
         forced: occurrences that go in any case; turns of each are among the cuts.
         texts: what else goes from corrections.
     """
-    by_session: dict[int, list[TurnCut]] = {}
-    for cut in cuts:
-        by_session.setdefault(cut.spot.session, []).append(cut)
-    found = {session: _look(tx, session, group) for session, group in by_session.items()}
     done = Erased()
-    turns = {cut.spot.row: cut for cut in cuts}
-    freed, facts, named = _drop_occurrences(tx, found, turns, frozenset(forced), texts, done)
-    _drop_turns(tx, cuts, texts, done)
-    for session, one in found.items():
-        _settle_session(tx, session, one, texts, done, now_ms)
-    facts |= _drop_called(tx, {cut.spot.speaker for cut in cuts}, named, done)
-    _settle_facts(tx, freed, facts, done, now_ms)
-    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
-    erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
-    demote_silent(tx, {cut.spot.speaker for cut in cuts if cut.text is None})
-    drop_chosen(tx, at_once=True)
-    erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
+    with erase.counting(tx, now_ms) as done.gone:
+        chunks = _look(tx, cuts)
+        freed, facts, named = _drop_occurrences(tx, cuts, chunks, forced, texts, done)
+        _drop_turns(tx, cuts, texts, done)
+        _settle_sessions(tx, cuts, chunks, texts, done)
+        facts |= _drop_called(tx, {cut.spot.speaker for cut in cuts}, named, done)
+        _settle_facts(tx, freed, facts, done)
+        _respell(tx, named, done)
+        demote_silent(tx, {cut.spot.speaker for cut in cuts if cut.text is None})
+        drop_chosen(tx, at_once=True)
+        erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     derived.purge_words(tx, done.tokens)
     meta.bump(tx)
     return done
 
 
-def _look(tx: Tx, session: int, cuts: Sequence[TurnCut]) -> _Session:
-    own = {cut.spot.ordinal: cut for cut in cuts}
-    chunks = erase.chunks_reading(tx, session, own, CONTEXT_TURNS)
-    first = min((first for _, first, _ in chunks), default=0) - CONTEXT_TURNS
-    last = max((last for _, _, last in chunks), default=-1)
-    around = {spot.ordinal: spot for spot in turns_of_session(tx, session, max(0, first), last)}
-    gone = [cut.spot.row for cut in cuts if cut.text is None]
-    heard = erase.still_heard(tx, session, {cut.spot.speaker for cut in cuts}, gone)
-    return _Session(own, chunks, around, content_words(*heard))
+def _look(tx: Tx, cuts: Sequence[TurnCut]) -> dict[int, _Chunk]:
+    """Return the chunks that read one of the turns.
+
+    Another form of a word that is left tells nothing: "lives" where somebody says "I live in Davis". Nor does the name of
+    a turn's speaker who goes on to speak in the session.
+    """
+    left = {cut.spot.row: cut.text for cut in cuts}
+    heard = erase.heard_besides(
+        tx, {cut.spot.session for cut in cuts}, [row for row, text in left.items() if text is None]
+    )
+    heard &= {(cut.spot.session, cut.spot.speaker) for cut in cuts}
+    read = erase.chunks_reading(tx, left, CONTEXT_TURNS)
+    spots = turns_with_ids(tx, {turn for around in read.values() for turn, _ in around})
+    chunks = {}
+    for chunk, around in read.items():
+        turns = [spots[turn] for turn, _ in around]
+        cut = [spot for spot in turns if spot.row in left]
+        stays = [(spot.speaker, text) for spot in turns if (text := left.get(spot.row, spot.text))]
+        names = [name for session, name in heard if session == turns[0].session]
+        kept = content_words(*names, *chain(*stays))
+        gone = content_words(*chain(*((spot.speaker, spot.text) for spot in cut))) - kept
+        chunks[chunk] = _Chunk(
+            cut,
+            any(within for turn, within in around if turn in left),
+            "\n".join(text for _, text in stays),
+            frozenset(word for word in gone if not kept.issuperset(lexical_tokens(word) or (word,))),
+        )
+    return chunks
 
 
 def _drop_occurrences(
     tx: Tx,
-    found: Mapping[int, _Session],
-    turns: Mapping[int, TurnCut],
-    forced: frozenset[int],
+    cuts: Sequence[TurnCut],
+    chunks: Mapping[int, _Chunk],
+    forced: Collection[int],
     texts: DeletedKeys,
     done: Erased,
-) -> tuple[FreedCorrections, frozenset[int], set[int]]:
+) -> tuple[FreedCorrections, set[int], set[int]]:
     """Delete the occurrences that go, and the facts of which none is left; restate the others.
 
     Returns:
         What is looked at again when the turns are as they will be: corrections, facts that have lost something, and
         entities that were named.
     """
-    lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
-    spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
-    facts = set(facts_rows.occurrences_in(tx, lost).values())
-    names = erase.entities_spelled(tx, facts)
-    told = facts_rows.relations_of(tx, facts)
-    going: dict[int, int] = {}
-    within: dict[int, int] = {}
-    for occurrences in facts_rows.occurrences(tx, facts).values():
-        for one in occurrences:
-            within[one.row] = one.chunk
-            if one.row in forced or (
-                one.chunk in lost
-                and (
-                    _goes(one, turns, lost[one.chunk], names.get(one.row, set()))
-                    or spans[one.chunk][0].repeats(one.text, *spans[one.chunk][1:])
-                )
-            ):
-                going[one.row] = one.fact
-    sessions_cut = {cut.spot.session_id for cut in turns.values()}
-    reached = reached_corrections(tx, sessions_cut, lost, texts.corrections(tx))
-    erase.drop_stray_places(tx, reached, sessions_cut)
-    used, named = erase.drop_occurrences(tx, going)
-    labelled = [  # their labels hold words of deleted text, whatever is left of their statements
-        one.id
-        for one in told
-        if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
+    turns = {cut.spot.row: cut for cut in cuts}
+    facts = set(facts_rows.occurrences_in(tx, chunks).values())
+    names = erase.named_in(tx, chunks)
+    going = {
+        one.row: fact
+        for fact, said in facts_rows.occurrences(tx, facts).items()
+        for one in said
+        if one.row in forced
+        or (one.chunk in chunks and _goes(one, turns, chunks[one.chunk], names.get(one.row, ())))
+    }
+    lost = {row: chunk.lost for row, chunk in chunks.items()}
+    # Their labels hold words of deleted text, whatever is left of their statements.
+    labelled = [
+        relation
+        for relation, chunk, label in erase.labels_in(tx, chunks)
+        if not lost[chunk].isdisjoint(content_words(label))
     ]
     facts_rows.drop_relations(tx, labelled)
-    freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
-    more_used, more_named = erase.drop_occurrences(tx, freed.made)
-    erase.drop_corrections(tx, freed.gone)
-    done.changed["corrections"] += len(freed.changed)
-    touched = {*going.values(), *freed.made.values()}
-    left = _lessen(tx, touched, done)
-    named |= more_named
-    drop_unnamed(tx, named)
-    resolve_aliases(tx, used | more_used)
-    return freed, left, named
+    ids = frozenset(cut.spot.session_id for cut in cuts)
+    left = {row: cut.text for row, cut in turns.items()}
+    freed = free_corrections(tx, Deletion(ids, left, lost, going, texts))
+    facts, named = _lessen(tx, going | freed.made, done)
+    if freed.reached:
+        erase.drop_stray_places(tx, freed.reached, ids)
+        erase.drop_corrections(tx, freed.gone)
+        done.changed["corrections"] += len(freed.changed)
+    return freed, facts, named
 
 
-def _lessen(tx: Tx, facts: Collection[int], done: Erased) -> frozenset[int]:
-    """Delete those of some facts that have no occurrence left, and restate the others, which are returned."""
-    gone, changed, left, reworded = lessen_facts(tx, facts)
-    done.gone += gone
-    done.changed["facts"] += len(changed)
-    for fact in (*gone, *changed):
-        done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
-    done.reworded |= reworded
-    return left
+def _goes(one: OccurrenceRow, turns: Mapping[int, TurnCut], chunk: _Chunk, names: Collection[str]) -> bool:
+    """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement."""
+    for cut in (turns[turn] for turn in one.turns if turn in turns):
+        if cut.text is None or len(quoted(cut.text, one.quote)) < len(quoted(cut.spot.text, one.quote)):
+            return True
+    return not chunk.lost.isdisjoint(content_words(one.text, *one.topics, *names)) or any(
+        repeated(one.text, spot.text, chunk.left) for spot in chunk.cut
+    )
 
 
-def _drop_called(tx: Tx, names: Collection[str], entities: set[int], done: Erased) -> frozenset[int]:
+def _lessen(tx: Tx, occurrences: Mapping[int, int], done: Erased) -> tuple[set[int], set[int]]:
+    """Delete occurrences, each with its fact; return the facts that are left, and the entities that were named."""
+    words = derived.words_of(tx, "fact", set(occurrences.values()))
+    done.tokens.update(" ".join(words.values()).split())
+    lessened = without_occurrences(tx, occurrences)
+    done.changed["facts"] += lessened.changed
+    done.reworded |= lessened.reworded
+    return set(lessened.left), lessened.named
+
+
+def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
+    rows = [cut.spot.row for cut in cuts]
+    done.tokens.update(" ".join(derived.words_of(tx, "turn", rows).values()).split())
+    take_out(tx, rows)
+    erase.drop_turns(tx, [cut.spot.row for cut in cuts if cut.text is None])
+    for spot, text in ((cut.spot, cut.text) for cut in cuts if cut.text is not None):
+        lost = content_words(spot.text) - content_words(text)
+        row = erase.put_turn_anew(tx, spot, text, _scrubbed(spot.metadata, lost, texts))
+        derived.put_words(tx, "turn", row, index_tokens(spot.speaker, text, from_ms(spot.said_ms)))
+        done.changed["turns"] += 1
+        done.reworded = True
+
+
+def _settle_sessions(
+    tx: Tx, cuts: Sequence[TurnCut], chunks: Mapping[int, _Chunk], texts: DeletedKeys, done: Erased
+) -> None:
+    """Fit the chunks that read a deleted turn to what is left, and the sessions to their chunks."""
+    said: dict[int, set[str]] = {}
+    for cut in cuts:
+        said.setdefault(cut.spot.session, set()).update(content_words(cut.spot.speaker, cut.spot.text))
+    own = [row for row, chunk in chunks.items() if chunk.own]
+    done.changed["sessions"], done.changed["chunks"] = erase.fit_sessions(tx, said, own)
+    for row, skipped, reason in erase.told_of_chunks(tx, chunks):
+        cut_at = {spot.ordinal for spot in chunks[row].cut}
+        kept = [
+            (at, why)
+            for at, why in skipped
+            if at not in cut_at and chunks[row].lost.isdisjoint(content_words(why))
+        ]
+        erase.retell_chunk(tx, row, kept, None if reason is None else FAILED)
+    for session, metadata in erase.told_of_sessions(tx, said).items():
+        stays = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, session))
+        erase.retell_session(tx, session, _scrubbed(metadata, said[session].difference(*stays), texts))
+
+
+def _drop_called(tx: Tx, names: Collection[str], entities: set[int], done: Erased) -> set[int]:
     """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more.
 
     `entities` that were named are looked at, and those that are named here are added. Returns the facts that are left.
     """
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
-    spoke = (facts_rows.entity_by_key(tx, key) for key in sorted({speaker_key(name) or "" for name in names}))
+    spoke = (facts_rows.entity_by_key(tx, key) for name in names if (key := speaker_key(name)))
     entities.update(one.row for one in spoke if one is not None)
     going: dict[int, int] = {}
-    for entity, called in erase.called_by_aliases(tx, entities).items():
-        key = facts_rows.entity_with_row(tx, entity).key
-        if key not in heard and not any(spelled(text, key) for text in erase.texts_naming(tx, entity)):
+    for one, called in erase.called_by_aliases(tx, entities).items():
+        if one.key not in heard and not any(
+            spelled(text, one.key) for text in erase.texts_naming(tx, one.row)
+        ):
             going.update(called)
-    used, named = erase.drop_occurrences(tx, going)
-    left = _lessen(tx, set(going.values()), done)
-    drop_unnamed(tx, named)
-    resolve_aliases(tx, used)
+    left, named = _lessen(tx, going, done)
     entities |= named
     return left
 
 
-def _settle_facts(tx: Tx, freed: FreedCorrections, facts: frozenset[int], done: Erased, now_ms: int) -> None:
-    """Apply the corrections to what is left, and count the facts that went."""
-    if freed or corrections.exists(tx):
-        found = (facts_rows.fact_by_id(tx, one) for one in sorted(freed.statements))
-        facts = facts.union(fact.row for fact in found if fact is not None)
-        chunks = {one.chunk for several in facts_rows.occurrences(tx, facts).values() for one in several}
-        settled = settle_chunks(tx, chunks | freed.chunks)
-        done.gone += settled.gone
+def _settle_facts(tx: Tx, freed: FreedCorrections, facts: set[int], done: Erased) -> None:
+    """Apply the corrections to what is left."""
+    if freed.reached or (facts and corrections.exists(tx)):
+        facts = facts.union(facts_rows.rows_of_ids(tx, freed.statements).values())
+        chunks = {one.chunk for said in facts_rows.occurrences(tx, facts).values() for one in said}
+        settled = settle_chunks(tx, chunks | corrections.chunks_of_turns(tx, freed.turns))
         done.reworded |= settled.unembedded
-    done.words += len(done.gone)
-    erase.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in done.gone), now_ms)
 
 
-def _goes(
-    one: OccurrenceRow, turns: Mapping[int, TurnCut], lost: frozenset[str], names: Collection[str]
-) -> bool:
-    """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement."""
-    for cut in (turns[turn] for turn in one.turns if turn in turns):
-        before = quoted(cut.spot.text, one.quote)
-        if cut.text is None or len(quoted(cut.text, one.quote)) < len(before):
-            return True
-    return not lost.isdisjoint(content_words(one.text, *one.topics, *names))
+def _respell(tx: Tx, entities: Collection[int], done: Erased) -> None:
+    """Spell those entities by what still names them that nothing spells as their label any more."""
+    for one in erase.misspelled(tx, entities):
+        said = (spelled(text, one.key) for text in erase.texts_naming(tx, one.row))
+        label = next((name for name in said if name is not None), one.key)
+        if label != one.label:
+            erase.relabel(tx, one.row, label)
+            done.changed["entities"] += 1
 
 
-def _respell(tx: Tx, entity: int) -> bool:
-    """Spell an entity by what still names it, if nothing spells it as its label any more; return whether that was so."""
-    try:
-        found = facts_rows.entity_with_row(tx, entity)
-    except KeyError:
-        return False  # nothing names it any more, and it is gone
-    if erase.is_spelled(tx, entity, found.label):
-        return False
-    said = (spelled(text, found.key) for text in erase.texts_naming(tx, entity))
-    label = next((one for one in said if one is not None), found.key)
-    if label == found.label:
-        return False
-    erase.relabel(tx, entity, label)
-    return True
-
-
-def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
-    derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
-    for cut in cuts:
-        derived.clear_words(tx, "turn", cut.spot.row)
-        done.words += 1
-        done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
-        if cut.text is None:
-            erase.drop_turn(tx, cut.spot.row)
-            continue
-        lost = content_words(cut.spot.text) - content_words(cut.text)
-        metadata = _scrubbed(cut.spot.metadata, lost, texts)
-        row = erase.put_turn_anew(tx, cut.spot, cut.text, metadata)
-        derived.put_words(
-            tx, "turn", row, index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
-        )
-        done.changed["turns"] += 1
-        done.reworded = True
-
-
-def _settle_session(
-    tx: Tx, session: int, found: _Session, texts: DeletedKeys, done: Erased, now_ms: int
-) -> None:
-    """Fit the chunks that read a deleted turn to what is left, and the session to its chunks."""
-    stored = sessions.session_with_row(tx, session)
-    spans = [(first, last) for _, first, last in found.chunks]
-    chunks = sessions.chunks(tx, session, min(spans)[0], max(last for _, last in spans))
-    read, own = {chunk for chunk, _, _ in found.chunks}, set(found.own_chunks)
-    for chunk in (one for one in chunks if one.row in read):
-        lost = found.lost_words(chunk.first, chunk.last)
-        skipped = [
-            (at, reason)
-            for at, reason in chunk.skipped
-            if at not in found.cuts and lost.isdisjoint(content_words(reason))
-        ]
-        if not erase.fit_chunk(tx, chunk.row, skipped, None if chunk.reason is None else FAILED):
-            sessions.delete_chunk(tx, chunk.row)
-        elif chunk.row in own:
-            done.changed["chunks"] += 1
-    metadata = json.dumps(stored.metadata, ensure_ascii=False)
-    if stored.metadata and stored.turns:
-        said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
-        left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
-        lost = frozenset[str]().union(*said) - frozenset[str]().union(*left)
-        metadata = _scrubbed(metadata, lost, texts)
-    if erase.mark_erased(tx, session, metadata):
-        done.changed["sessions"] += 1
-    else:
-        erase.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
-        sessions.delete_session(tx, session)
-
-
-def _scrubbed(metadata: str, lost: frozenset[str], texts: DeletedKeys) -> str:
+def _scrubbed(metadata: str, lost: Collection[str], texts: DeletedKeys) -> str:
     """Return metadata (JSON) without the texts in it that hold lost words, or name what was deleted."""
 
     def tells(text: str) -> bool:
-        return not lost.isdisjoint(content_words(text)) or texts.has(text)
+        return not content_words(text).isdisjoint(lost) or texts.has(text)
 
     return json.dumps(_without(json.loads(metadata), tells) or {}, ensure_ascii=False)
 

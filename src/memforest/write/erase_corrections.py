@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import fact_identity
@@ -147,175 +147,191 @@ class DeletedKeys:
 
     fact_id: str | None = None
     keys: frozenset[str] = frozenset()
+    corrections: frozenset[int] = frozenset()
+    """Those that hold one of these texts, those that were undone too."""
+
+    @classmethod
+    def of_fact(cls, tx: Tx, fact_id: str) -> DeletedKeys:
+        """Return a statement."""
+        found = corrections.corrections_of(tx, {fact_id}, undone=True)
+        return cls(fact_id, corrections=frozenset(one.row for one in found))
+
+    @classmethod
+    def of_names(cls, tx: Tx, keys: frozenset[str]) -> DeletedKeys:
+        """Return names."""
+        told = corrections.all_corrections(tx) if keys else ()
+        found = (one.row for one in told if names(f"{one.said}\n{one.text}", keys))
+        return cls(keys=keys, corrections=frozenset(found))
 
     def has(self, text: str, fact_id: str | None = None) -> bool:
         """Return whether a text, of a statement of that identity, may not stay."""
         return (fact_id is not None and fact_id == self.fact_id) or bool(self.keys and names(text, self.keys))
 
-    def corrections(self, tx: Tx) -> set[int]:
-        """Return the corrections that hold one of these texts, those that were undone too."""
-        found = [] if self.fact_id is None else corrections.corrections_of(tx, {self.fact_id}, undone=True)
-        if self.keys:
-            found += [
-                one for one in corrections.all_corrections(tx) if names(f"{one.said}\n{one.text}", self.keys)
-            ]
-        return {one.row for one in found}
+
+NOTHING = DeletedKeys()
+
+
+def left_of(
+    one: Correction, instead: Iterable[str], lost: frozenset[str], texts: DeletedKeys = NOTHING
+) -> Correction | None:
+    """Return a correction without what tells of deleted text; None when nothing can be left of it.
+
+    An update whose own text tells of that hides what it is about, and puts nothing in its place.
+
+    Args:
+        one: the correction.
+        instead: how its statement is worded where it is left.
+        lost: words that only deleted text said.
+        texts: what else may not stay.
+    """
+
+    def tells(text: str, fact_id: str | None = None) -> bool:
+        return texts.has(text, fact_id) or not lost.isdisjoint(content_words(text))
+
+    if tells(one.said, one.fact_id):
+        said = next((text for text in instead if text and not tells(text)), None)
+        if said is None:
+            return None
+        one = replace(one, said=said)
+    if one.text is None or not tells(one.text, one.made):
+        return one
+    if one.undone_ms is not None:
+        return None
+    return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What a deletion takes, as its corrections need to know it; the turns and occurrences are still there."""
+
+    sessions: frozenset[str]
+    """Ids of the sessions that something is deleted of."""
+    left: Mapping[int, str | None] = field(default_factory=dict)
+    """What is to be left of the turns that are cut, by row."""
+    lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Chunk -> the words that only deleted text said there."""
+    going: Collection[int] = ()
+    """Occurrences that go."""
+    texts: DeletedKeys = NOTHING
 
 
 @dataclass(slots=True)
 class FreedCorrections:
-    """The corrections that a deletion reaches, freed one after the other; each behind the one that made its statement."""
+    """What became of the corrections that a deletion reaches; the caller deletes those that go, and what they made."""
 
-    tx: Tx
-    left: Mapping[int, str | None]
-    """What is to be left of the turns that are cut, by row."""
-    deleted: DeletedKeys
+    reached: Collection[int] = ()
+    """All that it reaches."""
     gone: set[int] = field(default_factory=set)
     """Corrections that go."""
     changed: set[int] = field(default_factory=set)
     """Corrections that stay and were changed."""
     statements: set[str] = field(default_factory=set)
     """Identities of the statements that the corrections are about and that they made."""
-    chunks: set[int] = field(default_factory=set)
-    """Chunks where a correction is about something that is left."""
+    turns: set[int] = field(default_factory=set)
+    """Turns in which a correction is about something that is left."""
     made: dict[int, int] = field(default_factory=dict)
     """Occurrences that corrections have made and that go, with their facts."""
-    _words: dict[int, frozenset[str]] = field(default_factory=dict)
-    """Correction -> the words that are still said where it is."""
-
-    def __bool__(self) -> bool:
-        return bool(self.statements)
-
-    def free(self, one: Correction, lost: frozenset[str]) -> None:
-        """Take from a correction the places that went and the words that are lost, or let it go."""
-        self.statements |= {one.fact_id, one.made or one.fact_id}
-        places, said = self._places(one), self._said(one)
-        before = corrections.corrections_of(self.tx, {one.fact_id}, undone=True)
-        # The corrections that go on to make the statement that this one is about.
-        makers = [row.row for row in before if row.made == one.fact_id and row.row not in self.gone]
-        if not places and not makers and (one.kind == "update" or not said):
-            self._drop(one)
-            return
-        kept = self._said_at(places).union(*(self._words.get(row, frozenset()) for row in makers))
-        self._words[one.row] = kept
-
-        def tells(text: str, identity: str | None = None) -> bool:
-            return self.deleted.has(text, identity) or not (lost - kept).isdisjoint(content_words(text))
-
-        if tells(one.said, one.fact_id):
-            texts = (*said, "\n".join(dict.fromkeys(places.values())))
-            instead = next((text for text in texts if text and not tells(text)), None)
-            if instead is None:
-                self._drop(one)
-                return
-            erase.reword_correction(self.tx, one.row, instead)
-            self.changed.add(one.row)
-        if one.text is not None and tells(one.text, one.made):
-            if one.undone_ms is not None:
-                self._drop(one)
-                return
-            # An update hides what it is about, and puts nothing in its place.
-            self.made |= erase.occurrences_made(self.tx, (one.row,))
-            erase.make_forget(self.tx, one.row)
-            self.changed.add(one.row)
-
-    def _drop(self, one: Correction) -> None:
-        self.gone.add(one.row)
-        self.made |= erase.occurrences_made(self.tx, (one.row,))
-
-    def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
-        """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
-        held = corrections.places_of(self.tx, one.row)
-        spots = turns_with_ids(self.tx, {place.turn for place in held})
-        left, gone = {}, []
-        for place in held:
-            text = self.left.get(place.turn, spots[place.turn].text)
-            said = {} if text is None else sentences_said(text)
-            if place.quote in said:
-                left[place.turn, place.quote] = said[place.quote]
-            else:
-                gone.append(place)
-        corrections.drop_places(self.tx, gone)
-        if gone:
-            self.changed.add(one.row)
-        self.chunks |= corrections.chunks_of_turns(self.tx, {turn for turn, _ in left})
-        return left
-
-    def _said(self, one: Correction) -> list[str]:
-        """Return how the statement of a correction is worded where it was said and is left."""
-        fact = facts.fact_by_id(self.tx, one.fact_id)
-        if fact is None:
-            return []
-        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        found = facts.occurrences(self.tx, (fact.row,))[fact.row]
-        return [
-            place.text
-            for place in found
-            if place.correction is None
-            and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
-        ]
-
-    def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
-        """Return the words of turns, and of those that are read with them, as they are left."""
-        found: set[str] = set()
-        for spot in turns_with_ids(self.tx, {turn for turn, _ in places}).values():
-            first = max(0, spot.ordinal - CONTEXT_TURNS)
-            for near in turns_of_session(self.tx, spot.session, first, spot.ordinal):
-                text = self.left.get(near.row, near.text)
-                if text is not None:
-                    found |= content_words(near.speaker, text)
-        return frozenset(found)
 
 
-def free_corrections(
-    tx: Tx,
-    left: Mapping[int, str | None],
-    reached: Mapping[int, frozenset[str]],
-    deleted: DeletedKeys,
-) -> FreedCorrections:
-    """Take places and words from the corrections that a deletion reaches; the caller deletes those that are `gone`.
-
-    Args:
-        tx: the write transaction; the occurrences that go are gone, the turns are still there.
-        left: what is to be left of the turns that are cut, by row.
-        reached: the corrections, each with the words that only deleted text said where it is; see `reached_corrections`.
-        deleted: what else may not stay in their texts.
-    """
-    freed = FreedCorrections(tx, left, deleted)
-    for row, lost in reached.items():
-        freed.free(corrections.correction_with_row(tx, row), lost)
+def free_corrections(tx: Tx, deletion: Deletion) -> FreedCorrections:
+    """Take places and words from the corrections that a deletion reaches: those at its sessions, and those of what they made."""
+    lost = dict.fromkeys(deletion.texts.corrections, frozenset[str]())
+    for row, chunk in erase.corrections_reached(tx, deletion.sessions, deletion.lost):
+        lost[row] = lost.get(row, frozenset()) | deletion.lost.get(chunk or 0, frozenset())
+    freed = FreedCorrections(lost.keys())
+    if not lost:
+        return freed
+    known = {one.row: one for one in corrections.all_corrections(tx)}
+    _reach(lost, known)
+    makers: dict[str | None, dict[int, frozenset[str]]] = {}
+    """Statement -> the corrections that make it -> the words that are still said where they are."""
+    for one in known.values():
+        makers.setdefault(one.made, {})[one.row] = frozenset()
+    for one in (one for one in known.values() if one.row in lost):  # behind those that made its statement
+        freed.statements |= {one.fact_id, one.made or one.fact_id}
+        places, said = _places(tx, one, deletion, freed), _said(tx, one, deletion.going)
+        made_by = makers.get(one.fact_id, {})
+        kept = _said_at(tx, places, deletion.left).union(*made_by.values())
+        stands = places or made_by or (said and one.kind != "update")
+        instead = (*said, "\n".join(dict.fromkeys(places.values())))
+        left = left_of(one, instead, lost[one.row] - kept, deletion.texts) if stands else None
+        makers[one.made][one.row] = kept
+        if left is None:
+            freed.gone.add(one.row)
+        elif left != one:
+            erase.rewrite_correction(tx, left)
+            freed.changed.add(one.row)
+        if left is None or left.made != one.made:
+            del makers[one.made][one.row]
+            freed.made |= erase.occurrences_made(tx, (one.row,))
     freed.changed -= freed.gone
     return freed
 
 
-def reached_corrections(
-    tx: Tx, sessions: Collection[str], lost: Mapping[int, frozenset[str]], also: Collection[int] = ()
-) -> dict[int, frozenset[str]]:
-    """Return the corrections at sessions, and those of what they made, with the words lost where they are; the first made first.
-
-    Args:
-        tx: the write transaction; the turns are still there.
-        sessions: ids of the sessions that something is deleted of.
-        lost: chunk -> the words that only deleted text said there.
-        also: other corrections that are reached.
-    """
-    found = dict.fromkeys((*erase.corrections_of_sessions(tx, sessions), *also), frozenset[str]())
-    for row, chunk in erase.corrections_in_chunks(tx, lost):
-        found[row] |= lost[chunk]
-    known, queue = {row: corrections.correction_with_row(tx, row) for row in found}, list(found)
+def _reach(lost: dict[int, frozenset[str]], known: Mapping[int, Correction]) -> None:
+    """Add the corrections of what the given ones made, with the words that are lost for these."""
+    about: dict[str | None, list[int]] = {}
+    for one in known.values():
+        about.setdefault(one.fact_id, []).append(one.row)
+    queue = list(lost)
     while queue:
-        one = known[queue.pop()]
-        for after in corrections.corrections_of(tx, {one.made} if one.made else (), undone=True):
-            have = found.get(after.row)
-            if after.fact_id == one.made and (have is None or not found[one.row] <= have):
-                known[after.row] = after
-                found[after.row] = (have or frozenset()) | found[one.row]
-                queue.append(after.row)
-    return {row: found[row] for row in sorted(found, key=lambda one: (known[one].made_ms, one))}
+        row = queue.pop()
+        for after in about.get(known[row].made, ()):
+            have = lost.get(after)
+            if have is None or not lost[row] <= have:
+                lost[after] = lost[row].union(have or ())
+                queue.append(after)
+
+
+def _places(
+    tx: Tx, one: Correction, deletion: Deletion, freed: FreedCorrections
+) -> dict[tuple[int, bytes], str]:
+    """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
+    held = corrections.places_of(tx, one.row)
+    spots = turns_with_ids(tx, {place.turn for place in held})
+    left, gone = {}, []
+    for place in held:
+        text = deletion.left.get(place.turn, spots[place.turn].text)
+        said = {} if text is None else sentences_said(text)
+        if place.quote in said:
+            left[place.turn, place.quote] = said[place.quote]
+        else:
+            gone.append(place)
+    corrections.drop_places(tx, gone)
+    if gone:
+        freed.changed.add(one.row)
+    freed.turns |= {turn for turn, _ in left}
+    return left
+
+
+def _said(tx: Tx, one: Correction, going: Collection[int]) -> list[str]:
+    """Return how the statement of a correction is worded where it was said and is left."""
+    fact = facts.fact_by_id(tx, one.fact_id)
+    if fact is None:
+        return []
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    return [
+        place.text
+        for place in facts.occurrences(tx, (fact.row,), going)[fact.row]
+        if place.correction is None
+        and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
+    ]
+
+
+def _said_at(tx: Tx, places: Iterable[tuple[int, bytes]], left: Mapping[int, str | None]) -> frozenset[str]:
+    """Return the words of turns, and of those that are read with them, as they are left."""
+    found: set[str] = set()
+    for spot in turns_with_ids(tx, {turn for turn, _ in places}).values():
+        first = max(0, spot.ordinal - CONTEXT_TURNS)
+        for near in turns_of_session(tx, spot.session, first, spot.ordinal):
+            text = left.get(near.row, near.text)
+            if text is not None:
+                found |= content_words(near.speaker, text)
+    return frozenset(found)
 
 
 def sweep_corrections(tx: Tx, session_id: str) -> None:
     """Delete the corrections at a session that was replaced whose sentences it does not have any more."""
-    freed = free_corrections(tx, {}, reached_corrections(tx, (session_id,), {}), DeletedKeys())
+    freed = free_corrections(tx, Deletion(frozenset({session_id})))
     erase.drop_stray_places(tx, freed.changed, (session_id,))
     erase.drop_corrections(tx, {row for row in freed.gone if not erase.occurrences_made(tx, (row,))})

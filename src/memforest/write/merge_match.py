@@ -32,7 +32,7 @@ from memforest.store.sessions import ChunkRow, StoredTurn, turns_of_session, tur
 from memforest.times import from_ms
 from memforest.write.commit import near_facts
 from memforest.write.corrections import chunks_about, settle_chunks, settle_verdicts
-from memforest.write.erase_corrections import content_words
+from memforest.write.erase_corrections import content_words, left_of
 from memforest.write.merge_plan import Merging, Names, Plan, SessionPlan
 from memforest.write.reword import fact_signature
 
@@ -365,7 +365,7 @@ class _Standing:
             if by_other is None and not any(said) and (one.kind == "update" or not stands):
                 continue
             gone |= by_other or frozenset()
-            if (kept := _without(one, gone, [text for text in said if text])) is not None:
+            if (kept := left_of(one, (text for text in said if text), gone)) is not None:
                 found.append(kept)
                 if kept.made is not None:
                     lost[kept.made] = gone
@@ -406,26 +406,6 @@ class _Standing:
                         gone |= content_words(turn.speaker, turn.text)
             self._sessions[session_id] = texts, here, frozenset(gone - left)
         return self._sessions[session_id]
-
-
-def _without(one: Correction, lost: frozenset[str], said: list[str]) -> Correction | None:
-    """Return a correction without the words that are lost; an update that has one hides alone. None when nothing is left of it."""
-
-    def tells(text: str) -> bool:
-        return not lost.isdisjoint(content_words(text))
-
-    if not lost:
-        return one
-    if tells(one.said):
-        instead = next((text for text in said if not tells(text)), None)
-        if instead is None:
-            return None
-        one = replace(one, said=instead)
-    if one.text is None or not tells(one.text):
-        return one
-    if one.undone_ms is not None:
-        return None
-    return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
 
 
 def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correction]:

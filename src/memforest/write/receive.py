@@ -24,7 +24,7 @@ from memforest.search.vectors import index_tokens, keep_embedder
 from memforest.store import derived, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.erase import drop_turn, note_deleted
+from memforest.store.erase import drop_turns, note_deleted
 from memforest.store.sessions import (
     SessionRow,
     StoredTurn,
@@ -263,8 +263,7 @@ def _store_turns(
     reworded = [retract_chunk(tx, chunk.row) for chunk in again]
     if kept:
         take_out(tx, [turn.row for turn in kept])
-        for turn in kept:
-            drop_turn(tx, turn.row)
+        drop_turns(tx, [turn.row for turn in kept])
     said = [turn.said_ms for turn in kept] + [to_ms(turn.said) for turn in turns]
     order = sorted(range(len(said)), key=said.__getitem__)  # of one time, those that were there first
     at = dict(zip(order, range(first, first + len(said)), strict=True))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from memforest.reading.canonical import (
     EntityBook,
@@ -33,49 +34,49 @@ from memforest.text import entity_key
 from memforest.times import from_ms
 
 
+class Lessened(NamedTuple):
+    """What became of facts that lost occurrences."""
+
+    left: frozenset[int]
+    """Those that stay, and those that others were joined to."""
+    changed: int
+    """How many of them are otherwise now."""
+    reworded: bool
+    """Whether one is worded otherwise, so that it needs a new vector."""
+    named: set[int]
+    """Entities that the occurrences named."""
+
+
 def without_occurrences(tx: Tx, occurrences: Mapping[int, int]) -> Lessened:
     """Delete occurrences, each with the row of its fact, and whatever nothing else supports: facts, entities, aliases.
 
-    Returns:
-        What became of the facts.
+    Facts are derived from the occurrences that they have left. One whose remaining occurrences all say what another fact
+    says is joined to that one.
     """
     called, named = drop_occurrences(tx, occurrences)
-    lessened = lessen_facts(tx, set(occurrences.values()))
-    drop_unnamed(tx, named)
-    resolve_aliases(tx, called)
-    return lessened
-
-
-Lessened = tuple[tuple[FactRow, ...], tuple[FactRow, ...], frozenset[int], bool]
-"""What became of facts that lost occurrences: those that are gone and those that changed, as they were; the rows of those that
-stay, and of those that others were joined to; and whether one is worded otherwise, so that it needs a new vector."""
-
-
-def lessen_facts(tx: Tx, facts: Collection[int]) -> Lessened:
-    """Delete the facts without an occurrence, and derive the others from the occurrences that they have left.
-
-    A fact whose remaining occurrences all say what another fact says is joined to that one.
-    """
+    facts = set(occurrences.values())
     left, stored = facts_rows.occurrences(tx, facts), facts_rows.facts_with_ids(tx, facts)
-    gone, changed, joined, reworded = [], [], set(), False
+    kept, changed, reworded = set(), 0, False
     for row, fact in sorted(stored.items()):
         other = _same_said(tx, fact, left[row]) if left[row] else None
         if other is not None:
-            joined.add(other.row)
             for one in left[row]:
                 move_occurrence(tx, one, other.row)
-            changed += [other] if restate_fact(tx, other) != other else []
-        if left[row] and other is None:
-            now = restate_fact(tx, fact)
-            changed += [fact] if now != fact else []
-            reworded |= now.text != fact.text
-            continue
-        derived.clear_words(tx, "fact", row)
-        derived.drop_vectors(tx, "fact", (row,))
-        facts_rows.delete_fact(tx, row)
-        gone.append(fact)
-    kept = frozenset(joined.union(stored).difference(one.row for one in gone))
-    return tuple(gone), tuple(changed), kept, reworded
+            left.setdefault(other.row, []).extend(left[row])
+        elif left[row]:
+            other = fact
+        if other is not None:
+            now = restate_fact(tx, other)
+            kept.add(other.row)
+            changed += now != other
+            reworded |= now.text != other.text
+        if other != fact:
+            derived.clear_words(tx, "fact", row)
+            derived.drop_vectors(tx, "fact", (row,))
+            facts_rows.delete_fact(tx, row)
+    drop_unnamed(tx, named)
+    resolve_aliases(tx, called)
+    return Lessened(frozenset(kept), changed, reworded, named)
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
