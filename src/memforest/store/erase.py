@@ -7,7 +7,7 @@ rows that go with a row they refer to.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 
@@ -87,61 +87,39 @@ def chunks_reading(tx: Tx, turns: Collection[int], context: int) -> dict[int, li
     return found
 
 
-def fit_sessions(tx: Tx, sessions: Collection[int], chunks: Collection[int]) -> tuple[int, int]:
-    """Let sessions and chunks begin and end at turns that there are; those without go, of the others it is noted.
+def fit_sessions(
+    tx: Tx, sessions: Collection[int], chunks: Collection[int], origins: Collection[int]
+) -> tuple[list[int], int]:
+    """Let sessions, chunks and origins have the turns that there are: those without go, and chunks begin and end at turns.
 
     Args:
         tx: the write transaction.
-        sessions: those that have lost something.
+        sessions: those that have lost something, which is noted.
         chunks: those in which that was.
+        origins: those of what went.
 
     Returns:
-        How many of the sessions and of the chunks are left.
+        The sessions that are left, and how many of the chunks.
     """
-    own, within = tx.ids(chunks), "session = chunk.session AND ordinal BETWEEN chunk.first AND chunk.last"
-    tx.execute(
-        f"DELETE FROM chunk WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE {within})", (own,)
-    )
+    own, wanted = tx.ids(chunks), tx.ids(sessions)
+    within = "session = chunk.session AND ordinal BETWEEN chunk.first AND chunk.last"
+    for table, rows, turn in (
+        ("chunk", own, within),
+        ("session", wanted, "session = session.id"),
+        ("origin", tx.ids(origins), "origin = origin.id"),
+    ):
+        gone = f"NOT EXISTS (SELECT 1 FROM turn WHERE turn.{turn})"
+        tx.execute(f"DELETE FROM {table} WHERE id {AMONG} AND {gone}", (rows,))
     fitted = tx.execute(
         f"""UPDATE chunk SET first = (SELECT min(ordinal) FROM turn WHERE {within}),
             last = (SELECT max(ordinal) FROM turn WHERE {within}) WHERE id {AMONG}""",
         (own,),
     )
-    wanted = tx.ids(sessions)
-    tx.execute(
-        f"DELETE FROM session WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE session = session.id)",
-        (wanted,),
-    )
-    marked = tx.execute(
-        f"""UPDATE session SET erased = erased + 1, status = CASE WHEN EXISTS (SELECT 1 FROM chunk
-            WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END WHERE id {AMONG}""",
-        (wanted,),
-    )
-    return marked.rowcount, fitted.rowcount
+    sql = f"UPDATE session SET erased = erased + 1 WHERE id {AMONG} RETURNING id"
+    return tx.column(sql, (wanted,)), fitted.rowcount
 
 
-def told_of_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, list[tuple[int, str]], str | None]]:
-    """Return (chunk, what it skipped, why it failed) of those chunks that say one of these."""
-    rows = tx.execute(
-        f"SELECT id, skipped, reason FROM chunk WHERE id {AMONG} AND (skipped != '[]' OR reason IS NOT NULL)",
-        (tx.ids(chunks),),
-    )
-    return [(row, json.loads(skipped), reason) for row, skipped, reason in rows]
-
-
-def retell_chunk(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> None:
-    """Write otherwise what a chunk skipped and why it failed."""
-    sql = "UPDATE chunk SET skipped = ?, reason = ? WHERE id = ?"
-    tx.execute(sql, (json.dumps(list(skipped)), reason, chunk))
-
-
-def told_of_sessions(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
-    """Return the metadata of those sessions that have any."""
-    sql = f"SELECT id, metadata FROM session WHERE metadata != '{{}}' AND id {AMONG}"
-    return tx.pairs(sql, (tx.ids(sessions),))
-
-
-def retell_session(tx: Tx, session: int, metadata: str) -> None:
+def put_metadata(tx: Tx, session: int, metadata: str) -> None:
     """Write the metadata of a session otherwise."""
     tx.execute("UPDATE session SET metadata = ? WHERE id = ?", (metadata, session))
 
@@ -307,7 +285,7 @@ def counting(tx: Tx, now_ms: int) -> Iterator[dict[str, int]]:
     counts |= tx.pairs("SELECT kind, sum(n) FROM erased_count GROUP BY kind")
     tx.execute(
         f"""INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) SELECT kind, n, stored_ms, ? FROM erased_count
-            WHERE kind {AMONG} AND n > 0 ORDER BY kind DESC, stored_ms""",
+            WHERE kind {AMONG} AND n > 0 ORDER BY kind, stored_ms""",
         (now_ms, tx.ids(_STORED)),
     )
     for sql in (*_DROPPED, "DROP TABLE erased_count"):
@@ -393,11 +371,3 @@ def note_deleted(tx: Tx, digests: Iterable[bytes]) -> None:
 def deleted(tx: Tx) -> frozenset[bytes]:
     """Return the digests of all that was deleted."""
     return frozenset(tx.column("SELECT digest FROM deleted"))
-
-
-def drop_origins(tx: Tx, origins: Collection[int]) -> None:
-    """Delete the origins that no turn refers to any more."""
-    tx.execute(
-        f"DELETE FROM origin WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.origin = origin.id)",
-        (tx.ids(origins),),
-    )

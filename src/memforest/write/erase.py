@@ -24,14 +24,13 @@ from memforest.store import corrections, derived, erase, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.facts import OccurrenceRow
-from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
+from memforest.store.sessions import ChunkRow, StoredTurn, turns_of_session, turns_with_ids
 from memforest.text import lexical_tokens
 from memforest.times import from_ms
 from memforest.write.corrections import demote_silent, settle_chunks, take_out
 from memforest.write.erase_corrections import (
     NOTHING,
     DeletedKeys,
-    Deletion,
     FreedCorrections,
     content_words,
     free_corrections,
@@ -109,7 +108,6 @@ def erase_turns(
         _respell(tx, named, done)
         demote_silent(tx, {cut.spot.speaker for cut in cuts if cut.text is None})
         drop_chosen(tx, at_once=True)
-        erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     derived.purge_words(tx, done.tokens)
     meta.bump(tx)
     return done
@@ -132,7 +130,9 @@ def _look(tx: Tx, cuts: Sequence[TurnCut]) -> dict[int, _Chunk]:
     for chunk, around in read.items():
         turns = [spots[turn] for turn, _ in around]
         cut = [spot for spot in turns if spot.row in left]
-        stays = [(spot.speaker, text) for spot in turns if (text := left.get(spot.row, spot.text))]
+        stays = [
+            (spot.speaker, text) for spot in turns if (text := left.get(spot.row, spot.text)) is not None
+        ]
         names = [name for session, name in heard if session == turns[0].session]
         kept = content_words(*names, *chain(*stays))
         gone = content_words(*chain(*((spot.speaker, spot.text) for spot in cut))) - kept
@@ -179,7 +179,7 @@ def _drop_occurrences(
     facts_rows.drop_relations(tx, labelled)
     ids = frozenset(cut.spot.session_id for cut in cuts)
     left = {row: cut.text for row, cut in turns.items()}
-    freed = free_corrections(tx, Deletion(ids, left, lost, going, texts))
+    freed = free_corrections(tx, ids, left, lost, going, texts)
     facts, named = _lessen(tx, going | freed.made, done)
     if freed.reached:
         erase.drop_stray_places(tx, freed.reached, ids)
@@ -229,18 +229,29 @@ def _settle_sessions(
     for cut in cuts:
         said.setdefault(cut.spot.session, set()).update(content_words(cut.spot.speaker, cut.spot.text))
     own = [row for row, chunk in chunks.items() if chunk.own]
-    done.changed["sessions"], done.changed["chunks"] = erase.fit_sessions(tx, said, own)
-    for row, skipped, reason in erase.told_of_chunks(tx, chunks):
-        cut_at = {spot.ordinal for spot in chunks[row].cut}
-        kept = [
-            (at, why)
-            for at, why in skipped
-            if at not in cut_at and chunks[row].lost.isdisjoint(content_words(why))
+    origins = {cut.spot.origin for cut in cuts if cut.spot.origin is not None}
+    left, done.changed["chunks"] = erase.fit_sessions(tx, said, own, origins)
+    done.changed["sessions"] = len(left)
+    for session in (sessions.session_with_row(tx, row) for row in left):
+        retold = [
+            (one.row, one.status, one.maker, one.reason and FAILED, _still_skipped(one, chunks[one.row]))
+            for one in sessions.chunks(tx, session.row)
+            if one.row in chunks
         ]
-        erase.retell_chunk(tx, row, kept, None if reason is None else FAILED)
-    for session, metadata in erase.told_of_sessions(tx, said).items():
-        stays = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, session))
-        erase.retell_session(tx, session, _scrubbed(metadata, said[session].difference(*stays), texts))
+        sessions.finish_chunks(tx, session.row, retold)
+        if session.metadata:
+            stays = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, session.row))
+            lost = said[session.row].difference(*stays)
+            metadata = json.dumps(session.metadata, ensure_ascii=False)
+            erase.put_metadata(tx, session.row, _scrubbed(metadata, lost, texts))
+
+
+def _still_skipped(one: ChunkRow, chunk: _Chunk) -> list[tuple[int, str]]:
+    """Return what was skipped of a chunk and is left, with reasons that tell of nothing that is lost."""
+    cut = {spot.ordinal for spot in chunk.cut}
+    return [
+        (at, why) for at, why in one.skipped if at not in cut and chunk.lost.isdisjoint(content_words(why))
+    ]
 
 
 def _drop_called(tx: Tx, names: Collection[str], entities: set[int], done: Erased) -> set[int]:

@@ -8,8 +8,9 @@ that stays is worded by what is left. An update whose own text has such a word, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import fact_identity
@@ -92,7 +93,14 @@ def names(text: str, keys: Collection[str]) -> list[SentenceSpan]:
         ['I met Dr. José García.']
     """
     longest = max((len(key.split()) for key in keys), default=0) + MOST_NAME_WORDS
-    return [one for one in split_sentences(text) if _is_named(one.text, keys, longest)]
+    inside = [key for key in keys if not key.isascii()]  # scripts without spaces: a name is a part of a run
+    return [
+        one
+        for one in split_sentences(text)
+        if entity_key(one.text) in keys
+        or any(entity_key(run) in keys for run in _runs(one.text, longest))
+        or any(key in fold(one.text) for key in inside)
+    ]
 
 
 def spelled(text: str, key: str) -> str | None:
@@ -102,27 +110,16 @@ def spelled(text: str, key: str) -> str | None:
         >>> spelled("She lives in The Hague.", "hague")
         'Hague'
     """
+    runs = _runs(text, len(key.split()) + MOST_NAME_WORDS - 1)
+    return next((run for run in runs if entity_key(run) == key), None)
+
+
+def _runs(text: str, longest: int) -> Iterator[str]:
+    """Yield the words of a text, then two of them in a row, then three, and so on."""
     said = words(text)
-    for size in range(1, len(key.split()) + MOST_NAME_WORDS):
+    for size in range(1, longest + 1):
         for at in range(len(said) - size + 1):
-            name = " ".join(said[at : at + size])
-            if entity_key(name) == key:
-                return name
-    return None
-
-
-def _is_named(text: str, keys: Collection[str], longest: int) -> bool:
-    said = words(text)
-    if any(entity_key(word) in keys for word in said) or entity_key(text) in keys:
-        return True
-    windows = (
-        " ".join(said[at : at + size]) for size in range(2, longest + 1) for at in range(len(said) - size + 1)
-    )
-    if any(entity_key(one) in keys for one in windows):
-        return True
-    # Scripts without spaces: a name is a part of a run.
-    folded = fold(text)
-    return any(key in folded for key in keys if not key.isascii())
+            yield " ".join(said[at : at + size])
 
 
 def without(text: str, pieces: Iterable[SentenceSpan]) -> str | None:
@@ -200,21 +197,6 @@ def left_of(
     return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """What a deletion takes, as its corrections need to know it; the turns and occurrences are still there."""
-
-    sessions: frozenset[str]
-    """Ids of the sessions that something is deleted of."""
-    left: Mapping[int, str | None] = field(default_factory=dict)
-    """What is to be left of the turns that are cut, by row."""
-    lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """Chunk -> the words that only deleted text said there."""
-    going: Collection[int] = ()
-    """Occurrences that go."""
-    texts: DeletedKeys = NOTHING
-
-
 @dataclass(slots=True)
 class FreedCorrections:
     """What became of the corrections that a deletion reaches; the caller deletes those that go, and what they made."""
@@ -233,35 +215,51 @@ class FreedCorrections:
     """Occurrences that corrections have made and that go, with their facts."""
 
 
-def free_corrections(tx: Tx, deletion: Deletion) -> FreedCorrections:
-    """Take places and words from the corrections that a deletion reaches: those at its sessions, and those of what they made."""
-    lost = dict.fromkeys(deletion.texts.corrections, frozenset[str]())
-    for row, chunk in erase.corrections_reached(tx, deletion.sessions, deletion.lost):
-        lost[row] = lost.get(row, frozenset()) | deletion.lost.get(chunk or 0, frozenset())
-    freed = FreedCorrections(lost.keys())
-    if not lost:
+def free_corrections(
+    tx: Tx,
+    sessions: Collection[str],
+    left: Mapping[int, str | None] = MappingProxyType({}),
+    lost: Mapping[int, frozenset[str]] = MappingProxyType({}),
+    going: Collection[int] = (),
+    texts: DeletedKeys = NOTHING,
+) -> FreedCorrections:
+    """Take places and words from the corrections that a deletion reaches: those at its sessions, and those of what they made.
+
+    Args:
+        tx: the write transaction; the turns and occurrences that go are still there.
+        sessions: ids of the sessions that something is deleted of.
+        left: what is to be left of the turns that are cut, by row.
+        lost: chunk -> the words that only deleted text said there.
+        going: occurrences that go.
+        texts: what else may not stay in corrections.
+    """
+    reached = dict.fromkeys(texts.corrections, frozenset[str]())
+    for row, chunk in erase.corrections_reached(tx, sessions, lost):
+        reached[row] = reached.get(row, frozenset()) | lost.get(chunk or 0, frozenset())
+    freed = FreedCorrections(reached.keys())
+    if not reached:
         return freed
     known = {one.row: one for one in corrections.all_corrections(tx)}
-    _reach(lost, known)
+    _reach(reached, known)
     makers: dict[str | None, dict[int, frozenset[str]]] = {}
     """Statement -> the corrections that make it -> the words that are still said where they are."""
     for one in known.values():
         makers.setdefault(one.made, {})[one.row] = frozenset()
-    for one in (one for one in known.values() if one.row in lost):  # behind those that made its statement
+    for one in (one for one in known.values() if one.row in reached):  # behind those that made its statement
         freed.statements |= {one.fact_id, one.made or one.fact_id}
-        places, said = _places(tx, one, deletion, freed), _said(tx, one, deletion.going)
+        places, said = _places(tx, one, left, freed), _said(tx, one, going)
         made_by = makers.get(one.fact_id, {})
-        kept = _said_at(tx, places, deletion.left).union(*made_by.values())
+        kept = _said_at(tx, places, left).union(*made_by.values())
         stands = places or made_by or (said and one.kind != "update")
         instead = (*said, "\n".join(dict.fromkeys(places.values())))
-        left = left_of(one, instead, lost[one.row] - kept, deletion.texts) if stands else None
+        now = left_of(one, instead, reached[one.row] - kept, texts) if stands else None
         makers[one.made][one.row] = kept
-        if left is None:
+        if now is None:
             freed.gone.add(one.row)
-        elif left != one:
-            erase.rewrite_correction(tx, left)
+        elif now != one:
+            erase.rewrite_correction(tx, now)
             freed.changed.add(one.row)
-        if left is None or left.made != one.made:
+        if now is None or now.made != one.made:
             del makers[one.made][one.row]
             freed.made |= erase.occurrences_made(tx, (one.row,))
     freed.changed -= freed.gone
@@ -284,24 +282,24 @@ def _reach(lost: dict[int, frozenset[str]], known: Mapping[int, Correction]) -> 
 
 
 def _places(
-    tx: Tx, one: Correction, deletion: Deletion, freed: FreedCorrections
+    tx: Tx, one: Correction, left: Mapping[int, str | None], freed: FreedCorrections
 ) -> dict[tuple[int, bytes], str]:
     """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
     held = corrections.places_of(tx, one.row)
     spots = turns_with_ids(tx, {place.turn for place in held})
-    left, gone = {}, []
+    stay, gone = {}, []
     for place in held:
-        text = deletion.left.get(place.turn, spots[place.turn].text)
+        text = left.get(place.turn, spots[place.turn].text)
         said = {} if text is None else sentences_said(text)
         if place.quote in said:
-            left[place.turn, place.quote] = said[place.quote]
+            stay[place.turn, place.quote] = said[place.quote]
         else:
             gone.append(place)
     corrections.drop_places(tx, gone)
     if gone:
         freed.changed.add(one.row)
-    freed.turns |= {turn for turn, _ in left}
-    return left
+    freed.turns |= {turn for turn, _ in stay}
+    return stay
 
 
 def _said(tx: Tx, one: Correction, going: Collection[int]) -> list[str]:
@@ -332,6 +330,6 @@ def _said_at(tx: Tx, places: Iterable[tuple[int, bytes]], left: Mapping[int, str
 
 def sweep_corrections(tx: Tx, session_id: str) -> None:
     """Delete the corrections at a session that was replaced whose sentences it does not have any more."""
-    freed = free_corrections(tx, Deletion(frozenset({session_id})))
+    freed = free_corrections(tx, (session_id,))
     erase.drop_stray_places(tx, freed.changed, (session_id,))
     erase.drop_corrections(tx, {row for row in freed.gone if not erase.occurrences_made(tx, (row,))})

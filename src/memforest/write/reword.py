@@ -54,39 +54,33 @@ def without_occurrences(tx: Tx, occurrences: Mapping[int, int]) -> Lessened:
     says is joined to that one.
     """
     called, named = drop_occurrences(tx, occurrences)
-    facts = set(occurrences.values())
-    left, stored = facts_rows.occurrences(tx, facts), facts_rows.facts_with_ids(tx, facts)
+    left = facts_rows.occurrences(tx, set(occurrences.values()))
+    stored = facts_rows.facts_with_ids(tx, [row for row, said in left.items() if said])
     kept, changed, reworded = set(), 0, False
-    for row, fact in sorted(stored.items()):
-        other = _same_said(tx, fact, left[row]) if left[row] else None
-        if other is not None:
+    for row, before in sorted(stored.items()):
+        fact = _fact_of(tx, before, left[row])
+        if fact.row != row:
             for one in left[row]:
-                move_occurrence(tx, one, other.row)
-            left.setdefault(other.row, []).extend(left[row])
-        elif left[row]:
-            other = fact
-        if other is not None:
-            now = restate_fact(tx, other)
-            kept.add(other.row)
-            changed += now != other
-            reworded |= now.text != other.text
-        if other != fact:
-            derived.clear_words(tx, "fact", row)
-            derived.drop_vectors(tx, "fact", (row,))
-            facts_rows.delete_fact(tx, row)
+                move_occurrence(tx, one, fact.row)
+        now = restate_fact(tx, fact)
+        kept.add(fact.row)
+        changed += now != fact
+        reworded |= now.text != fact.text
+    gone = sorted(left.keys() - kept)
+    derived.drop_vectors(tx, "fact", gone)
+    for row in gone:
+        derived.clear_words(tx, "fact", row)
+        facts_rows.delete_fact(tx, row)
     drop_unnamed(tx, named)
     resolve_aliases(tx, called)
     return Lessened(frozenset(kept), changed, reworded, named)
 
 
-def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
-    """Return the other fact with the identity of what is left of a fact that has lost its own; None when there is none."""
+def _fact_of(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow:
+    """Return the fact that what is left of one is of: another one if all of that says what this says, else itself."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
-    if fact.fact_id in identities:
-        return None
-    found = facts_rows.fact_by_id(tx, identities[0])
-    return None if found is None or found.row == fact.row else found
+    return fact if fact.fact_id in identities else facts_rows.fact_by_id(tx, identities[0]) or fact
 
 
 def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
