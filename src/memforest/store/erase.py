@@ -7,7 +7,8 @@ rows that go with a row they refer to.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
@@ -39,11 +40,10 @@ def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
 
 def turns_named(tx: Tx, session_id: str, turn_id: str | None = None) -> list[int]:
     """Return the turns of a session; with the id of a turn that one alone."""
-    return tx.column(
-        """SELECT t.id FROM session s JOIN turn t ON t.session = s.id
-           WHERE s.session_id = ? AND t.turn_id = coalesce(?, t.turn_id) ORDER BY t.ordinal""",
-        (session_id, turn_id),
-    )
+    sql = "SELECT t.id FROM session s JOIN turn t ON t.session = s.id WHERE s.session_id = ?"
+    if turn_id is None:
+        return tx.column(sql, (session_id,))
+    return tx.column(f"{sql} AND t.turn_id = ?", (session_id, turn_id))
 
 
 def drop_turns(tx: Tx, turns: Collection[int]) -> None:
@@ -103,20 +103,37 @@ def fit_sessions(
     """
     own, wanted = tx.ids(chunks), tx.ids(sessions)
     within = "session = chunk.session AND ordinal BETWEEN chunk.first AND chunk.last"
-    for table, rows, turn in (
-        ("chunk", own, within),
-        ("session", wanted, "session = session.id"),
-        ("origin", tx.ids(origins), "origin = origin.id"),
-    ):
-        gone = f"NOT EXISTS (SELECT 1 FROM turn WHERE turn.{turn})"
-        tx.execute(f"DELETE FROM {table} WHERE id {AMONG} AND {gone}", (rows,))
+    without = f"id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE"
+    tx.execute(f"DELETE FROM chunk WHERE {without} {within})", (own,))
+    tx.execute(f"DELETE FROM session WHERE {without} session = session.id)", (wanted,))
+    tx.execute(f"DELETE FROM origin WHERE {without} origin = origin.id)", (tx.ids(origins),))
     fitted = tx.execute(
         f"""UPDATE chunk SET first = (SELECT min(ordinal) FROM turn WHERE {within}),
             last = (SELECT max(ordinal) FROM turn WHERE {within}) WHERE id {AMONG}""",
         (own,),
     )
-    sql = f"UPDATE session SET erased = erased + 1 WHERE id {AMONG} RETURNING id"
-    return tx.column(sql, (wanted,)), fitted.rowcount
+    left = tx.column(
+        f"""UPDATE session SET erased = erased + 1, status = CASE WHEN EXISTS (SELECT 1 FROM chunk
+            WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END
+            WHERE id {AMONG} RETURNING id""",
+        (wanted,),
+    )
+    return left, fitted.rowcount
+
+
+def notes_of(tx: Tx, chunks: Collection[int]) -> list[tuple[int, list[tuple[int, str]], str | None]]:
+    """Return (chunk, what it skipped, why it failed) of those chunks that are left and say one of these."""
+    rows = tx.execute(
+        f"SELECT id, skipped, reason FROM chunk WHERE id {AMONG} AND (skipped != '[]' OR reason IS NOT NULL)",
+        (tx.ids(chunks),),
+    )
+    return [(row, json.loads(skipped), reason) for row, skipped, reason in rows]
+
+
+def put_notes(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> None:
+    """Write otherwise what a chunk skipped and why it failed."""
+    sql = "UPDATE chunk SET skipped = ?, reason = ? WHERE id = ?"
+    tx.execute(sql, (json.dumps(list(skipped)), reason, chunk))
 
 
 def put_metadata(tx: Tx, session: int, metadata: str) -> None:
@@ -231,25 +248,25 @@ def relabel(tx: Tx, entity: int, label: str) -> None:
     )
 
 
-_PLAIN = (
-    "session",
-    "turn",
-    "chunk",
-    "fact",
-    "occurrence",
-    "mention",
-    "state",
-    "relation",
-    "name_use",
-    "entity",
-    "alias",
-    "choice",
-    "correction",
-    "write_key",
-)
-_VECTORS = ("derived_turn_vector", "derived_fact_vector")
-
-
+_LAYERS = {
+    "session": "sessions",
+    "turn": "turns",
+    "chunk": "chunks",
+    "fact": "facts",
+    "occurrence": "occurrences",
+    "mention": "mentions",
+    "state": "states",
+    "relation": "relations",
+    "entity": "entities",
+    "alias": "aliases",
+    "name_use": "aliases",
+    "choice": "choices",
+    "correction": "corrections",
+    "write_key": "write_keys",
+}
+"""Table -> the layer of a receipt under which its rows are counted."""
+# Of these those that went are counted; others may be made anew at once.
+_DERIVED = {"derived_turn_vector": "vectors", "derived_fact_vector": "vectors"}
 _STORED = ("session", "turn", "fact")
 """Of these it is noted when those that are gone had been stored."""
 
@@ -261,17 +278,16 @@ def _trigger(table: str, event: str, row: str, by: int) -> str:
         ON CONFLICT (kind, stored_ms) DO UPDATE SET n = n + excluded.n; END"""
 
 
-# Of vectors those that went are counted; others may be made anew at once.
 _TRIGGERS = [
-    *(_trigger(table, "DELETE", "old", 1) for table in (*_PLAIN, *_VECTORS)),
-    *(_trigger(table, "INSERT", "new", -1) for table in _PLAIN),
+    *(_trigger(table, "DELETE", "old", 1) for table in (*_LAYERS, *_DERIVED)),
+    *(_trigger(table, "INSERT", "new", -1) for table in _LAYERS),
 ]
 _DROPPED = [f"DROP TRIGGER {sql.split()[3]}" for sql in _TRIGGERS]
 
 
 @contextmanager
-def counting(tx: Tx, now_ms: int) -> Iterator[dict[str, int]]:
-    """Count the rows that go while the block runs, by table, those that go with others included; filled at its end.
+def counting(tx: Tx, now_ms: int) -> Iterator[Counter[str]]:
+    """Count the rows that go while the block runs, by layer, those that go with others included; filled at its end.
 
     When sessions, turns and facts that are gone had been stored is noted then (`tombstone`).
     """
@@ -280,9 +296,10 @@ def counting(tx: Tx, now_ms: int) -> Iterator[dict[str, int]]:
     )
     for sql in _TRIGGERS:
         tx.execute(sql)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     yield counts
-    counts |= tx.pairs("SELECT kind, sum(n) FROM erased_count GROUP BY kind")
+    for table, count in tx.execute("SELECT kind, sum(n) FROM erased_count GROUP BY kind"):
+        counts[(_LAYERS | _DERIVED)[table]] += count
     tx.execute(
         f"""INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) SELECT kind, n, stored_ms, ? FROM erased_count
             WHERE kind {AMONG} AND n > 0 ORDER BY kind, stored_ms""",
@@ -292,14 +309,14 @@ def counting(tx: Tx, now_ms: int) -> Iterator[dict[str, int]]:
         tx.execute(sql)
 
 
-def table_counts(tx: Tx) -> dict[str, int]:
-    """Return how many rows each table has that a receipt counts, in a file of any version."""
+def table_counts(tx: Tx) -> Counter[str]:
+    """Return how many rows each layer has that a receipt counts, in a file of any version."""
     there = set(tx.column("SELECT name FROM sqlite_master WHERE type = 'table'"))
-    return {
-        table: int(tx.value(f"SELECT count(*) FROM {table}"))
-        for table in (*_PLAIN, "artifact", *_VECTORS)
-        if table in there
-    }
+    counts: Counter[str] = Counter()
+    for table, layer in (_LAYERS | _DERIVED | {"artifact": "summaries"}).items():
+        if table in there:
+            counts[layer] += tx.value(f"SELECT count(*) FROM {table}")
+    return counts
 
 
 def owner_of(tx: Tx) -> str | None:

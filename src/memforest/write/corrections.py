@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memforest.read.corrections import ChunksSaid, verdicts
 from memforest.read.quoting import sentences_said
-from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
+from memforest.reading.canonical import EntityBook, speaker_key, tie_end
 from memforest.reading.extract_local import read_statement
 from memforest.reading.timestamps import stored_zone, zone_named
 from memforest.search.timeline import superseded_facts
@@ -36,6 +36,7 @@ from memforest.write.reword import (
     Naming,
     drop_unnamed,
     ensure_wordings,
+    identity_of,
     insert_facts,
     restate_fact,
     without_occurrences,
@@ -288,10 +289,9 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
         said = facts_rows.occurrences(tx, facts)
         own: dict[str, int] = {}
         for row, fact in facts.items():
-            start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
             for one in said[row]:
                 if one.chunk == chunk:
-                    own[fact_identity(one.text, start, end, one.dates)] = one.stored_ms
+                    own[identity_of(fact, one.text, one.dates)] = one.stored_ms
         stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
         ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
         facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})

@@ -7,7 +7,7 @@ deletes them). The transaction is followed by the vectors of what is worded othe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -60,10 +60,9 @@ class DeleteTarget:
     @property
     def kind(self) -> str:
         """What it is, for the receipt."""
-        if self.during is not None:
-            return "window"
-        given = {"turn": self.turn, "session": self.session_id, "fact": self.fact_id, "entity": self.entity}
-        return next(name for name, value in given.items() if value is not None)
+        kinds = ("turn", "session", "fact", "entity", "window")
+        given = (self.turn, self.session_id, self.fact_id, self.entity, self.during)
+        return next(kind for kind, one in zip(kinds, given, strict=True) if one is not None)
 
 
 @dataclass(slots=True)
@@ -128,7 +127,7 @@ def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
         raise NotFoundError(
             f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or worded otherwise now"
         )
-    found.texts = DeletedKeys.of_fact(tx, fact.fact_id)
+    found.texts = DeletedKeys.of(tx, fact.fact_id)
     _made_from(tx, found, facts.occurrences(tx, (fact.row,))[fact.row])
 
 
@@ -161,7 +160,7 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
         for fact, found_at in facts.occurrences(tx, named).items():
             _made_from(tx, found, [one for one in found_at if one.row in named[fact]])
     named_by = frozenset(one for one in keys if one is not None)
-    found.texts = DeletedKeys.of_names(tx, named_by)
+    found.texts = DeletedKeys.of(tx, keys=named_by)
     for turn, text in _turns_naming(tx, named_by):
         if pieces := names(text, named_by):
             found.add(turn, pieces)
@@ -188,26 +187,6 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
     return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows).values()]
 
 
-_TABLES: Mapping[str, tuple[str, ...]] = {
-    "sessions": ("session",),
-    "turns": ("turn",),
-    "chunks": ("chunk",),
-    "facts": ("fact",),
-    "occurrences": ("occurrence",),
-    "mentions": ("mention",),
-    "states": ("state",),
-    "relations": ("relation",),
-    "entities": ("entity",),
-    "aliases": ("alias", "name_use"),
-    "choices": ("choice",),
-    "summaries": ("artifact",),
-    "vectors": ("derived_turn_vector", "derived_fact_vector"),
-    "corrections": ("correction",),
-    "write_keys": ("write_key",),
-}
-"""Layer of a receipt -> the tables that are counted for it."""
-
-
 def delete_target(
     writer: SessionWriter, target: DeleteTarget, now_ms: int, *, dry_run: bool
 ) -> tuple[DeleteReceipt, bool]:
@@ -220,18 +199,14 @@ def delete_target(
         NotFoundError: if there is nothing of that kind and name.
         StoreError: if the file cannot be written.
     """
-    with (
-        writer.db.unfolded(),
-        writer.db.write() as tx,
-        undone(tx) if dry_run else nullcontext(),
-    ):
+    with writer.db.unfolded(), writer.db.write() as tx, undone(tx) if dry_run else nullcontext():
         cuts, forced, texts = aim(tx, target)
         if not cuts and not texts.corrections:
             return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0), dry_run=dry_run), False
         erased = erase_turns(tx, cuts, now_ms, forced, texts)
         note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
-        gone = _layers(erased.gone)
-        gone["word_rows"] = len(cuts) + gone["facts"]  # a turn that is cut has another one now
+        gone = {layer: erased.gone[layer] for layer in LAYERS}
+        gone["word_rows"] = len(cuts) + gone["facts"]  # a turn that loses a sentence has another row now
         changed = {name: count for name, count in sorted(erased.changed.items()) if count}
         receipt = DeleteReceipt(target.kind, gone, changed, dry_run=dry_run)
         if dry_run and receipt and artifacts.any_stored(tx):
@@ -253,26 +228,21 @@ def remove_memory(
     try:
         encrypted = key is not None and files.read(path) is not None
         db = Database(path, busy_timeout_s=busy_timeout_s, key=key if encrypted else None)
-    except (
-        CorruptStoreError,
-        StoreKeyError,
-        StoreWriteError,
-    ) as exc:  # nobody can write to it, be it for want of room
+    except (CorruptStoreError, StoreKeyError, StoreWriteError) as exc:
+        # Nobody can write to it, be it for want of room.
         with mapped_errors(path):
             gone["files"] = count_files(path) if dry_run else remove_files(path)
         return DeleteReceipt("user", gone, dry_run=dry_run, warnings=(f"nothing could be counted: {exc}",))
-    try:
+    with closing(db):
         try:
             gone |= _counted(db, user_id)
         except (CorruptStoreError, StoreWriteError) as exc:
             warnings.append(f"not all could be counted: {exc}")
         gone["files"] = count_files(path) if dry_run else remove(db)
-    finally:
-        db.close()
     return DeleteReceipt("user", gone, dry_run=dry_run, warnings=tuple(warnings))
 
 
-def _counted(db: Database, user_id: str) -> dict[str, int]:
+def _counted(db: Database, user_id: str) -> Mapping[str, int]:
     """Return how many rows of each layer a memory has.
 
     Raises:
@@ -285,13 +255,8 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
                 f"{db.path.name!r} belongs to another user id; it was renamed or copied here"
             )
         found = table_counts(tx)
-    counts = _layers(found)
-    return {**counts, "word_rows": counts["turns"] + counts["facts"]}
-
-
-def _layers(rows: Mapping[str, int]) -> dict[str, int]:
-    """Return how many rows each layer has, from those of tables."""
-    return {layer: sum(rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    found["word_rows"] = found["turns"] + found["facts"]
+    return found
 
 
 LAST_EXPIRY = "expired_ms"

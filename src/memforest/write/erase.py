@@ -24,7 +24,7 @@ from memforest.store import corrections, derived, erase, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.facts import OccurrenceRow
-from memforest.store.sessions import ChunkRow, StoredTurn, turns_of_session, turns_with_ids
+from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
 from memforest.text import lexical_tokens
 from memforest.times import from_ms
 from memforest.write.corrections import demote_silent, settle_chunks, take_out
@@ -57,8 +57,8 @@ class TurnCut:
 class Erased:
     """What a deletion did."""
 
-    gone: Mapping[str, int] = field(default_factory=dict)
-    """Rows that went, by table."""
+    gone: Counter[str] = field(default_factory=Counter)
+    """Rows that went, by layer of the receipt."""
     changed: Counter[str] = field(default_factory=Counter)
     """What was changed, beside what went."""
     tokens: set[str] = field(default_factory=set)
@@ -225,33 +225,26 @@ def _settle_sessions(
     tx: Tx, cuts: Sequence[TurnCut], chunks: Mapping[int, _Chunk], texts: DeletedKeys, done: Erased
 ) -> None:
     """Fit the chunks that read a deleted turn to what is left, and the sessions to their chunks."""
-    said: dict[int, set[str]] = {}
+    by_session: dict[int, list[TurnCut]] = {}
     for cut in cuts:
-        said.setdefault(cut.spot.session, set()).update(content_words(cut.spot.speaker, cut.spot.text))
+        by_session.setdefault(cut.spot.session, []).append(cut)
     own = [row for row, chunk in chunks.items() if chunk.own]
     origins = {cut.spot.origin for cut in cuts if cut.spot.origin is not None}
-    left, done.changed["chunks"] = erase.fit_sessions(tx, said, own, origins)
+    left, done.changed["chunks"] = erase.fit_sessions(tx, by_session, own, origins)
+    if not left:
+        return
     done.changed["sessions"] = len(left)
-    for session in (sessions.session_with_row(tx, row) for row in left):
-        retold = [
-            (one.row, one.status, one.maker, one.reason and FAILED, _still_skipped(one, chunks[one.row]))
-            for one in sessions.chunks(tx, session.row)
-            if one.row in chunks
-        ]
-        sessions.finish_chunks(tx, session.row, retold)
-        if session.metadata:
-            stays = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, session.row))
-            lost = said[session.row].difference(*stays)
-            metadata = json.dumps(session.metadata, ensure_ascii=False)
-            erase.put_metadata(tx, session.row, _scrubbed(metadata, lost, texts))
-
-
-def _still_skipped(one: ChunkRow, chunk: _Chunk) -> list[tuple[int, str]]:
-    """Return what was skipped of a chunk and is left, with reasons that tell of nothing that is lost."""
-    cut = {spot.ordinal for spot in chunk.cut}
-    return [
-        (at, why) for at, why in one.skipped if at not in cut and chunk.lost.isdisjoint(content_words(why))
-    ]
+    for row, skipped, reason in erase.notes_of(tx, chunks):
+        cut_at, lost = {spot.ordinal for spot in chunks[row].cut}, chunks[row].lost
+        stays = [(at, why) for at, why in skipped if at not in cut_at and lost.isdisjoint(content_words(why))]
+        erase.put_notes(tx, row, stays, None if reason is None else FAILED)
+    for one in (sessions.session_with_row(tx, row) for row in left):
+        if one.metadata:
+            said = chain(*((cut.spot.speaker, cut.spot.text) for cut in by_session[one.row]))
+            heard = chain(*((spot.speaker, spot.text) for spot in turns_of_session(tx, one.row)))
+            gone = content_words(*said) - content_words(*heard)
+            metadata = json.dumps(one.metadata, ensure_ascii=False)
+            erase.put_metadata(tx, one.row, _scrubbed(metadata, gone, texts))
 
 
 def _drop_called(tx: Tx, names: Collection[str], entities: set[int], done: Erased) -> set[int]:

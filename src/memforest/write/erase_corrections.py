@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from memforest.read.quoting import sentences_said
-from memforest.reading.canonical import fact_identity
 from memforest.reading.tokens import SentenceSpan, split_sentences
 from memforest.store import corrections, erase, facts
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
 from memforest.store.sessions import turns_of_session, turns_with_ids
 from memforest.text import STOP_WORDS, entity_key, fold, lexical_tokens, words
-from memforest.times import from_ms
+from memforest.write.reword import identity_of
 from memforest.write.sessions import CONTEXT_TURNS
 
 RUN = 4
@@ -148,17 +147,13 @@ class DeletedKeys:
     """Those that hold one of these texts, those that were undone too."""
 
     @classmethod
-    def of_fact(cls, tx: Tx, fact_id: str) -> DeletedKeys:
-        """Return a statement."""
-        found = corrections.corrections_of(tx, {fact_id}, undone=True)
-        return cls(fact_id, corrections=frozenset(one.row for one in found))
-
-    @classmethod
-    def of_names(cls, tx: Tx, keys: frozenset[str]) -> DeletedKeys:
-        """Return names."""
-        told = corrections.all_corrections(tx) if keys else ()
-        found = (one.row for one in told if names(f"{one.said}\n{one.text}", keys))
-        return cls(keys=keys, corrections=frozenset(found))
+    def of(cls, tx: Tx, fact_id: str | None = None, keys: frozenset[str] = frozenset()) -> DeletedKeys:
+        """Return a statement and names, with the corrections that hold them."""
+        found = [] if fact_id is None else corrections.corrections_of(tx, {fact_id}, undone=True)
+        if keys:
+            told = corrections.all_corrections(tx)
+            found += [one for one in told if names(f"{one.said}\n{one.text}", keys)]
+        return cls(fact_id, keys, frozenset(one.row for one in found))
 
     def has(self, text: str, fact_id: str | None = None) -> bool:
         """Return whether a text, of a statement of that identity, may not stay."""
@@ -307,12 +302,10 @@ def _said(tx: Tx, one: Correction, going: Collection[int]) -> list[str]:
     fact = facts.fact_by_id(tx, one.fact_id)
     if fact is None:
         return []
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     return [
         place.text
         for place in facts.occurrences(tx, (fact.row,), going)[fact.row]
-        if place.correction is None
-        and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
+        if place.correction is None and identity_of(fact, place.text, place.dates) == one.fact_id
     ]
 
 

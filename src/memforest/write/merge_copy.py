@@ -40,14 +40,13 @@ from memforest.write.merge_match import (
     FactMatch,
     OtherFacts,
     chunks_of,
-    identity_of,
     match,
     occurrences_told,
     read_facts,
     tie_with,
 )
 from memforest.write.merge_plan import Merging, Names, SessionPlan
-from memforest.write.reword import drop_chosen, ensure_wordings, insert_facts, restate_fact
+from memforest.write.reword import drop_chosen, ensure_wordings, identity_of, insert_facts, restate_fact
 from memforest.write.sessions import CONTEXT_TURNS
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from memforest.errors import CorruptStoreError
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import PlacedFact, Same, fact_identity, plan_facts, tie_end, wording_rules
-from memforest.records import ExtractedFact, Mention, ResolvedDate
+from memforest.records import ExtractedFact, Mention
 from memforest.store import corrections, derived, erase, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, Tx
@@ -34,7 +34,7 @@ from memforest.write.commit import near_facts
 from memforest.write.corrections import chunks_about, settle_chunks, settle_verdicts
 from memforest.write.erase_corrections import content_words, left_of
 from memforest.write.merge_plan import Merging, Names, Plan, SessionPlan
-from memforest.write.reword import fact_signature
+from memforest.write.reword import fact_signature, identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +142,6 @@ def renamed(fact: FactRow, names: Names, called: Sequence[tuple[str, str]]) -> F
     identity = identity_of(fact, text, fact.dates)
     tie = tie_with(fact.tie, identity)
     return replace(fact, fact_id=identity, text=text, speaker=names.speaker(fact.speaker), tie=tie)
-
-
-def identity_of(fact: FactRow, text: str, dates: tuple[ResolvedDate, ...]) -> str:
-    """Return the identity that an occurrence of a fact has by its own text and dates."""
-    start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
-    return fact_identity(text, start, end, dates)
 
 
 def tie_with(tie: str, identity: str) -> str:

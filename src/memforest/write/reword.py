@@ -22,7 +22,7 @@ from memforest.reading.canonical import (
     wording,
     wording_rules,
 )
-from memforest.records import EntityKind, ExtractedFact
+from memforest.records import EntityKind, ExtractedFact, ResolvedDate
 from memforest.search.as_of import restated
 from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, sessions
@@ -78,9 +78,14 @@ def without_occurrences(tx: Tx, occurrences: Mapping[int, int]) -> Lessened:
 
 def _fact_of(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow:
     """Return the fact that what is left of one is of: another one if all of that says what this says, else itself."""
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
+    identities = [identity_of(fact, one.text, one.dates) for one in left]
     return fact if fact.fact_id in identities else facts_rows.fact_by_id(tx, identities[0]) or fact
+
+
+def identity_of(fact: FactRow, text: str, dates: tuple[ResolvedDate, ...]) -> str:
+    """Return the identity that an occurrence of a fact has by its own text and dates."""
+    start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+    return fact_identity(text, start, end, dates)
 
 
 def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
@@ -158,17 +163,11 @@ def insert_facts(
     The `row` of each is ignored, but for what is known by it of its wording and words elsewhere.
     """
     rows = add_facts(tx, new)
-    facts_rows.put_wordings(
-        tx,
-        [
-            (row, wordings.get(one.row) or fact_signature(one).digest)
-            for row, one in zip(rows, new, strict=True)
-        ],
-    )
-    derived.add_words(
-        tx, "fact", [(row, words.get(one.row) or _words(one)) for row, one in zip(rows, new, strict=True)]
-    )
-    return [replace(one, row=row) for row, one in zip(rows, new, strict=True)]
+    placed = list(zip(rows, new, strict=True))
+    digests = [(row, wordings.get(one.row) or fact_signature(one).digest) for row, one in placed]
+    facts_rows.put_wordings(tx, digests)
+    derived.add_words(tx, "fact", [(row, words.get(one.row) or _words(one)) for row, one in placed])
+    return [replace(one, row=row) for row, one in placed]
 
 
 def _words(fact: FactRow) -> str:
