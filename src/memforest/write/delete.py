@@ -67,21 +67,16 @@ class DeleteTarget:
 
 @dataclass(slots=True)
 class _Aim:
-    """What a deletion takes: sentences by turn (None is the whole turn), occurrences in any case, and texts elsewhere."""
+    """What a deletion takes: whole turns, sentences of others, occurrences in any case, and texts elsewhere."""
 
-    pieces: dict[int, set[SentenceSpan] | None] = field(default_factory=dict)
+    whole: set[int] = field(default_factory=set)
+    pieces: dict[int, set[SentenceSpan]] = field(default_factory=dict)
     forced: set[int] = field(default_factory=set)
     texts: DeletedKeys = field(default_factory=DeletedKeys)
 
-    def whole(self, turns: Iterable[int]) -> None:
-        """Let turns go as a whole."""
-        self.pieces.update(dict.fromkeys(turns, None))
-
-    def add(self, turn: int, pieces: Sequence[SentenceSpan]) -> None:
+    def add(self, turn: int, pieces: Iterable[SentenceSpan]) -> None:
         """Let sentences of a turn go."""
-        have = self.pieces.setdefault(turn, set())
-        if have is not None:
-            have.update(pieces)
+        self.pieces.setdefault(turn, set()).update(pieces)
 
 
 def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedKeys]:
@@ -92,20 +87,20 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
     """
     found = _Aim()
     if target.turn is not None:
-        found.whole(_turns(tx, *target.turn))
+        found.whole.update(_turns(tx, *target.turn))
     elif target.session_id is not None:
-        found.whole(_turns(tx, target.session_id))
+        found.whole.update(_turns(tx, target.session_id))
     elif target.fact_id is not None:
         _fact(tx, found, target.fact_id)
     elif target.entity is not None:
         _entity(tx, found, target.entity)
     elif target.during is not None:
         start, end = target.during
-        found.whole(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
-    cuts = []
-    for spot in turns_with_ids(tx, found.pieces).values():
-        pieces = found.pieces[spot.row]
-        cuts.append(TurnCut(spot, None if pieces is None else without(spot.text, pieces)))
+        found.whole.update(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
+    cuts = [
+        TurnCut(spot, None if row in found.whole else without(spot.text, found.pieces[row]))
+        for row, spot in turns_with_ids(tx, found.whole.union(found.pieces)).items()
+    ]
     return cuts, found.forced, found.texts
 
 
@@ -146,7 +141,7 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
             if pieces:
                 found.add(turn, pieces)
             else:
-                found.whole([turn])
+                found.whole.add(turn)
 
 
 def _entity(tx: Tx, found: _Aim, name: str) -> None:
@@ -168,15 +163,15 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
         if found.texts.has(metadata):
             found.add(turn, ())
     for speaker in spoken:
-        found.whole(erase.turns_by(tx, speaker))
-    if entity is None and not found.pieces and not found.texts.corrections:
+        found.whole.update(erase.turns_by(tx, speaker))
+    if entity is None and not found.pieces and not found.whole and not found.texts.corrections:
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
         )
 
 
 def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
-    """Yield the turns that hold the words of one of some keys, with their texts."""
+    """Return the turns that hold the words of one of some keys, with their texts."""
     rows: set[int] = set()
     for key in keys:
         tokens = question_tokens(key)

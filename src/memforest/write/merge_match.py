@@ -350,16 +350,14 @@ class _Standing:
                 continue
             spots = self._spots(one)
             gone = frozenset[str]().union(*(self._session(name)[2] for name, _ in spots))
-            said = [self._said(place) for place in self.places.get(one.row, ())]
-            self.places[one.row] = [
-                place for place, text in zip(self.places.get(one.row, ()), said, strict=True) if text
-            ]
+            said = {place: text for place in self.places.get(one.row, ()) if (text := self._said(place))}
+            self.places[one.row] = [*said]
             by_other = lost.get(one.fact_id)
             stands = any(turn in self._session(name)[0] for name, turn in spots)
-            if by_other is None and not any(said) and (one.kind == "update" or not stands):
+            if by_other is None and not said and (one.kind == "update" or not stands):
                 continue
             gone |= by_other or frozenset()
-            if (kept := left_of(one, (text for text in said if text), gone)) is not None:
+            if (kept := left_of(one, said.values(), gone)) is not None:
                 found.append(kept)
                 if kept.made is not None:
                     lost[kept.made] = gone
