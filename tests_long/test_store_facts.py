@@ -22,10 +22,12 @@ from tests_long.stored import (
     value,
 )
 
+from memforest.reading.canonical import fact_identity
 from memforest.records import State
 from memforest.store import facts
 from memforest.store.connections import Connection
 from memforest.store.facts import KINDS, FactRow, add_facts
+from memforest.write.reword import without_occurrences
 
 ODD = 'Zoë \U0001f98a says "it\'s" \x1f\n{0} %s'
 
@@ -51,6 +53,22 @@ def test_a_fact_comes_back_as_it_was_written(tx: Connection, changed: dict[str, 
     assert facts.facts_with_ids(tx, [ids[1], 999]) == {ids[1]: expected[1]}
     assert facts.fact_by_id(tx, "a") == expected[1]
     assert facts.fact_by_id(tx, "b") is None
+
+
+def test_what_is_left_of_a_fact_joins_the_one_that_it_says_though_that_has_nothing_else_left(
+    tx: Connection,
+) -> None:
+    """Both lose what they were known by at once; what was merged with one of them stays."""
+    _, turns = put_session(tx, texts=("Ana paints.", "Ana paints a lot.", "Ana paints a lot."))
+    said = {text: fact_identity(text, None, None) for text in ("Ana paints.", "Ana paints a lot.")}
+    first, second = (put_fact(tx, identity, text) for text, identity in said.items())
+    own = say(tx, first, turns[0])
+    merged = say(tx, first, turns[1], text="Ana paints a lot.")
+    other = say(tx, second, turns[2], text="Ana paints a lot.")
+    lessened = without_occurrences(tx, {own[1]: first, other[1]: second})
+    assert lessened.left == {second}
+    assert [one.text for one in facts.iter_facts(tx)] == ["Ana paints a lot."]
+    assert [one.row for one in facts.occurrences(tx, [second])[second]] == [merged[1]]
 
 
 @each(("start", "end", "key"), [(None, None, 7), (3, None, 3), (3, 9, 3), (0, 5, 0), (3, 1, 3)])

@@ -43,7 +43,7 @@ from memforest.text import cut
 from memforest.times import EARLIEST, to_ms
 from memforest.trees.refresh import reachable
 from memforest.write.batch import SessionWriter
-from memforest.write.erase import TurnCut, erase_turns
+from memforest.write.erase import Cuts, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
 
 
@@ -79,7 +79,7 @@ class _Aim:
         self.pieces.setdefault(turn, set()).update(pieces)
 
 
-def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedKeys]:
+def aim(tx: Tx, target: DeleteTarget) -> tuple[Cuts, set[int], DeletedKeys]:
     """Return the text to leave of each turn, the occurrences that go in any case, and the texts that go from corrections.
 
     Raises:
@@ -97,10 +97,10 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
     elif target.during is not None:
         start, end = target.during
         found.whole.update(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
-    cuts = [
-        TurnCut(spot, None if row in found.whole else without(spot.text, found.pieces[row]))
+    cuts = {
+        spot: None if row in found.whole else without(spot.text, found.pieces[row])
         for row, spot in turns_with_ids(tx, found.whole.union(found.pieces)).items()
-    ]
+    }
     return cuts, found.forced, found.texts
 
 
@@ -199,7 +199,7 @@ def delete_target(
         if not cuts and not texts.corrections:
             return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0), dry_run=dry_run), False
         erased = erase_turns(tx, cuts, now_ms, forced, texts)
-        note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
+        note_deleted(tx, {one for spot, text in cuts.items() for one in gone_digests(spot, text)})
         gone = {layer: erased.gone[layer] for layer in LAYERS}
         gone["word_rows"] = len(cuts) + gone["facts"]  # a turn that loses a sentence has another row now
         changed = {name: count for name, count in sorted(erased.changed.items()) if count}

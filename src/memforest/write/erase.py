@@ -45,12 +45,8 @@ FAILED = "what it failed on was deleted"
 """The reason of a failed chunk of which something was deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCut:
-    """A turn and what is to be left of it; None is nothing."""
-
-    spot: StoredTurn
-    text: str | None = None
+Cuts = Mapping[StoredTurn, str | None]
+"""Turns and what is to be left of each; None is nothing."""
 
 
 @dataclass(slots=True)
@@ -83,16 +79,16 @@ class _Chunk:
 
 def erase_turns(
     tx: Tx,
-    cuts: Sequence[TurnCut],
+    cuts: Cuts,
     now_ms: int,
     forced: Collection[int] = (),
     texts: DeletedKeys = NOTHING,
 ) -> Erased:
-    """Delete turns, or the sentences of them that are left out in `Cut.text`, and all that was made of those.
+    """Delete turns, or the sentences of them that are not to be left, and all that was made of those.
 
     Args:
         tx: the open write transaction, in which nothing was written yet.
-        cuts: each turn once.
+        cuts: the turns.
         now_ms: the present, UTC ms.
         forced: occurrences that go in any case; turns of each are among the cuts.
         texts: what else goes from corrections.
@@ -103,27 +99,26 @@ def erase_turns(
         freed, facts, named = _drop_occurrences(tx, cuts, chunks, forced, texts, done)
         _drop_turns(tx, cuts, texts, done)
         _settle_sessions(tx, cuts, chunks, texts, done)
-        facts |= _drop_called(tx, {cut.spot.speaker for cut in cuts}, named, done)
+        facts |= _drop_called(tx, {spot.speaker for spot in cuts}, named, done)
         _settle_facts(tx, freed, facts, done)
         _respell(tx, named, done)
-        demote_silent(tx, {cut.spot.speaker for cut in cuts if cut.text is None})
+        demote_silent(tx, {spot.speaker for spot, text in cuts.items() if text is None})
         drop_chosen(tx, at_once=True)
     derived.purge_words(tx, done.tokens)
     meta.bump(tx)
     return done
 
 
-def _look(tx: Tx, cuts: Sequence[TurnCut]) -> dict[int, _Chunk]:
+def _look(tx: Tx, cuts: Cuts) -> dict[int, _Chunk]:
     """Return the chunks that read one of the turns.
 
     Another form of a word that is left tells nothing: "lives" where somebody says "I live in Davis". Nor does the name of
     a turn's speaker who goes on to speak in the session.
     """
-    left = {cut.spot.row: cut.text for cut in cuts}
-    heard = erase.heard_besides(
-        tx, {cut.spot.session for cut in cuts}, [row for row, text in left.items() if text is None]
-    )
-    heard &= {(cut.spot.session, cut.spot.speaker) for cut in cuts}
+    left = {spot.row: text for spot, text in cuts.items()}
+    gone = [row for row, text in left.items() if text is None]
+    heard = erase.heard_besides(tx, {spot.session for spot in cuts}, gone)
+    heard &= {(spot.session, spot.speaker) for spot in cuts}
     read = erase.chunks_reading(tx, left, CONTEXT_TURNS)
     spots = turns_with_ids(tx, {turn for around in read.values() for turn, _ in around})
     chunks = {}
@@ -135,19 +130,19 @@ def _look(tx: Tx, cuts: Sequence[TurnCut]) -> dict[int, _Chunk]:
         ]
         names = [name for session, name in heard if session == turns[0].session]
         kept = content_words(*names, *chain(*stays))
-        gone = content_words(*chain(*((spot.speaker, spot.text) for spot in cut))) - kept
+        lost = content_words(*chain(*((spot.speaker, spot.text) for spot in cut))) - kept
         chunks[chunk] = _Chunk(
             cut,
             any(within for turn, within in around if turn in left),
             "\n".join(text for _, text in stays),
-            frozenset(word for word in gone if not kept.issuperset(lexical_tokens(word) or (word,))),
+            frozenset(word for word in lost if not kept.issuperset(lexical_tokens(word) or (word,))),
         )
     return chunks
 
 
 def _drop_occurrences(
     tx: Tx,
-    cuts: Sequence[TurnCut],
+    cuts: Cuts,
     chunks: Mapping[int, _Chunk],
     forced: Collection[int],
     texts: DeletedKeys,
@@ -159,7 +154,7 @@ def _drop_occurrences(
         What is looked at again when the turns are as they will be: corrections, facts that have lost something, and
         entities that were named.
     """
-    turns = {cut.spot.row: cut for cut in cuts}
+    cut = {spot.row: (spot.text, text) for spot, text in cuts.items()}
     facts = set(facts_rows.occurrences_in(tx, chunks).values())
     names = erase.named_in(tx, chunks)
     going = {
@@ -167,7 +162,7 @@ def _drop_occurrences(
         for fact, said in facts_rows.occurrences(tx, facts).items()
         for one in said
         if one.row in forced
-        or (one.chunk in chunks and _goes(one, turns, chunks[one.chunk], names.get(one.row, ())))
+        or (one.chunk in chunks and _goes(one, cut, chunks[one.chunk], names.get(one.row, ())))
     }
     lost = {row: chunk.lost for row, chunk in chunks.items()}
     # Their labels hold words of deleted text, whatever is left of their statements.
@@ -177,8 +172,8 @@ def _drop_occurrences(
         if not lost[chunk].isdisjoint(content_words(label))
     ]
     facts_rows.drop_relations(tx, labelled)
-    ids = frozenset(cut.spot.session_id for cut in cuts)
-    left = {row: cut.text for row, cut in turns.items()}
+    ids = {spot.session_id for spot in cuts}
+    left = {row: text for row, (_, text) in cut.items()}
     freed = free_corrections(tx, ids, left, lost, going, texts)
     facts, named = _lessen(tx, going | freed.made, done)
     if freed.reached:
@@ -188,10 +183,15 @@ def _drop_occurrences(
     return freed, facts, named
 
 
-def _goes(one: OccurrenceRow, turns: Mapping[int, TurnCut], chunk: _Chunk, names: Collection[str]) -> bool:
-    """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement."""
-    for cut in (turns[turn] for turn in one.turns if turn in turns):
-        if cut.text is None or len(quoted(cut.text, one.quote)) < len(quoted(cut.spot.text, one.quote)):
+def _goes(
+    one: OccurrenceRow, cut: Mapping[int, tuple[str, str | None]], chunk: _Chunk, names: Collection[str]
+) -> bool:
+    """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement.
+
+    `cut` has of each turn that is cut what it said, and what is to be left of it.
+    """
+    for said, left in (cut[turn] for turn in one.turns if turn in cut):
+        if left is None or len(quoted(left, one.quote)) < len(quoted(said, one.quote)):
             return True
     return not chunk.lost.isdisjoint(content_words(one.text, *one.topics, *names)) or any(
         repeated(one.text, spot.text, chunk.left) for spot in chunk.cut
@@ -208,12 +208,12 @@ def _lessen(tx: Tx, occurrences: Mapping[int, int], done: Erased) -> tuple[set[i
     return set(lessened.left), lessened.named
 
 
-def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
-    rows = [cut.spot.row for cut in cuts]
+def _drop_turns(tx: Tx, cuts: Cuts, texts: DeletedKeys, done: Erased) -> None:
+    rows = [spot.row for spot in cuts]
     done.tokens.update(" ".join(derived.words_of(tx, "turn", rows).values()).split())
     take_out(tx, rows)
-    erase.drop_turns(tx, [cut.spot.row for cut in cuts if cut.text is None])
-    for spot, text in ((cut.spot, cut.text) for cut in cuts if cut.text is not None):
+    erase.drop_turns(tx, [spot.row for spot, text in cuts.items() if text is None])
+    for spot, text in ((spot, text) for spot, text in cuts.items() if text is not None):
         lost = content_words(spot.text) - content_words(text)
         row = erase.put_turn_anew(tx, spot, text, _scrubbed(spot.metadata, lost, texts))
         derived.put_words(tx, "turn", row, index_tokens(spot.speaker, text, from_ms(spot.said_ms)))
@@ -222,14 +222,14 @@ def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erase
 
 
 def _settle_sessions(
-    tx: Tx, cuts: Sequence[TurnCut], chunks: Mapping[int, _Chunk], texts: DeletedKeys, done: Erased
+    tx: Tx, cuts: Cuts, chunks: Mapping[int, _Chunk], texts: DeletedKeys, done: Erased
 ) -> None:
     """Fit the chunks that read a deleted turn to what is left, and the sessions to their chunks."""
-    by_session: dict[int, list[TurnCut]] = {}
-    for cut in cuts:
-        by_session.setdefault(cut.spot.session, []).append(cut)
+    by_session: dict[int, list[StoredTurn]] = {}
+    for spot in cuts:
+        by_session.setdefault(spot.session, []).append(spot)
     own = [row for row, chunk in chunks.items() if chunk.own]
-    origins = {cut.spot.origin for cut in cuts if cut.spot.origin is not None}
+    origins = {spot.origin for spot in cuts if spot.origin is not None}
     left, done.changed["chunks"] = erase.fit_sessions(tx, by_session, own, origins)
     if not left:
         return
@@ -240,7 +240,7 @@ def _settle_sessions(
         erase.put_notes(tx, row, stays, None if reason is None else FAILED)
     for one in (sessions.session_with_row(tx, row) for row in left):
         if one.metadata:
-            said = chain(*((cut.spot.speaker, cut.spot.text) for cut in by_session[one.row]))
+            said = chain(*((spot.speaker, spot.text) for spot in by_session[one.row]))
             heard = chain(*((spot.speaker, spot.text) for spot in turns_of_session(tx, one.row)))
             gone = content_words(*said) - content_words(*heard)
             metadata = json.dumps(one.metadata, ensure_ascii=False)

@@ -34,7 +34,7 @@ from memforest.store.sessions import (
 )
 from memforest.times import from_ms
 from memforest.write.corrections import demote_silent, retract_session, settle_chunks
-from memforest.write.erase import TurnCut, erase_turns
+from memforest.write.erase import erase_turns
 from memforest.write.erase_corrections import content_words
 from memforest.write.merge_match import (
     FactMatch,
@@ -108,10 +108,9 @@ def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     """Delete what of turns that were copied is not to be here, by row; None is all of one."""
     spots = turns_with_ids(tx, cuts).values()
     # An origin stays, also when nothing of it does: later sessions refer to it.
-    wanted = [
-        TurnCut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row])
-        for spot in spots
-    ]
+    wanted = {
+        spot._replace(origin=None) if cuts[spot.row] is None else spot: cuts[spot.row] for spot in spots
+    }
     done = erase_turns(tx, wanted, merging.stored_ms)
     merging.reworded |= done.reworded
     merging.cut = True
