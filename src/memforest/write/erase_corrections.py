@@ -236,8 +236,8 @@ def free_corrections(
         return freed
     known = {one.row: one for one in corrections.all_corrections(tx)}
     _reach(reached, known)
+    # Statement -> the corrections that make it -> the words that are still said where they are.
     makers: dict[str | None, dict[int, frozenset[str]]] = {}
-    """Statement -> the corrections that make it -> the words that are still said where they are."""
     for one in known.values():
         makers.setdefault(one.made, {})[one.row] = frozenset()
     for one in (one for one in known.values() if one.row in reached):  # behind those that made its statement
