@@ -96,7 +96,8 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
     found = []
     for fact in facts:
         end_ms = standing.ends.get(fact.row, fact.end_ms)
-        corrected_ms = quotes.corrected_ms(fact.row)
+        said = quotes.at(fact.row)
+        corrected_ms = None if said is None else said.of.corrected_ms
         found.append(
             FactView(
                 fact_id=fact.fact_id,
@@ -115,7 +116,7 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
                 superseded_by=standing.after.get(fact.row) if end_ms is not None else None,
                 dates=fact.dates,
                 statement=fact.text,
-                spoken=quotes.of(fact.row) or (),
+                spoken=(None if said is None else said.shown) or (),
                 verdict=VERDICTS[context.verdict(fact)],
                 corrected=None if corrected_ms is None else from_ms(corrected_ms),
             )

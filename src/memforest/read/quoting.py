@@ -58,16 +58,6 @@ def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
     )
 
 
-def hidden_sentences(tx: Tx, turns: Collection[int], at_ms: int = NOW) -> dict[int, frozenset[bytes]]:
-    """Return turn -> the digests of its sentences that corrections hid at a moment."""
-    made, places = corrections_at(tx, turns, at_ms)
-    found: dict[int, set[bytes]] = {}
-    for place in places:
-        if made[place.correction].hides:
-            found.setdefault(place.turn, set()).add(place.quote)
-    return {turn: frozenset(digests) for turn, digests in found.items()}
-
-
 def _plain(text: str) -> str:
     """Return the words of a text, folded; the text itself where it has none."""
     return " ".join(words(fold(text))) or text.strip()
@@ -138,13 +128,33 @@ def joined(spoken: Sequence[SpokenText]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotes:
-    """The occurrences of facts, with what was said there, and the questions that it answers; nothing of damaged turns."""
+class Saying:
+    """What was said at one occurrence of a fact, with the question that it answers; no text of a damaged turn."""
 
-    _sayings: Mapping[int, Sequence[FactOccurrence]]
-    _spoken: Mapping[FactOccurrence, tuple[SpokenText, ...]]
-    """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
-    _damaged: Mapping[int, DamagedTurn]
+    of: FactOccurrence
+    spoken: tuple[SpokenText, ...]
+    """Of rules the sentences of the turn, of a model its quote; nothing if the turn is damaged."""
+    shown: tuple[SpokenText, ...] | None
+    """What people read in the place of the statement; None where they read that, as a model or a person made it."""
+    damaged: str = ""
+    """The name of the turn, if it is damaged."""
+
+    @property
+    def words(self) -> str:
+        """The words of the turn that the fact was made from, and no others; nothing where they may not be shown."""
+        return "" if self.of.maker == WITHHELD or not self.spoken else self.spoken[-1].text
+
+    @property
+    def told(self) -> str:
+        """What was said as one text, or that the turn is damaged."""
+        return f"[{self.damaged} is damaged]" if self.damaged else joined(self.spoken)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """What was said at the occurrences of facts, by row id."""
+
+    _sayings: Mapping[int, Sequence[Saying]]
 
     @classmethod
     def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
@@ -169,61 +179,36 @@ class Quotes:
                 asked_in[one] = one.before
         muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
         asked, _ = _sound(tx, set(asked_in.values()).difference(muted))
-        spoken: dict[FactOccurrence, tuple[SpokenText, ...]] = {}
-        for one, quote in said.items():
-            before = asked.get(asked_in[one]) if one in asked_in else None
-            question = None
-            if before is not None and before.speaker != quote.speaker:
+        made: dict[FactOccurrence, Saying] = {}
+        for one in found:
+            spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
+            before = asked.get(asked_in.get(one, 0))
+            if before is not None and before.speaker != said[one].speaker:
                 question = open_question(before.text)
-            spoken[one] = (
-                (quote,)
-                if before is None or question is None
-                else (SpokenText(before.speaker, question), quote)
-            )
-        return cls(sayings, spoken, damaged)
+                spoken = spoken if question is None else (SpokenText(before.speaker, question), *spoken)
+            shown = spoken if one.maker.startswith(QUOTED_MAKERS) else None
+            made[one] = Saying(one, spoken, shown, "" if spoken else damaged[one.turns[-1]].name)
+        return cls({fact: [made[one] for one in several] for fact, several in sayings.items()})
 
-    def of(self, fact: int, turn: int | None = None) -> tuple[SpokenText, ...] | None:
-        """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
+    def at(self, fact: int, turn: int | None = None) -> Saying | None:
+        """Return what was said where a fact was learnt; None if it has no occurrence.
 
         Args:
             fact: row id.
             turn: the turn whose occurrence is wanted; None for the one that the fact has its wording from.
         """
-        one = self._saying(fact, turn)
-        if one is None or not one.maker.startswith(QUOTED_MAKERS):
-            return None
-        return self._spoken.get(one, ())
-
-    def alone(self, fact: int, turn: int) -> str:
-        """Return the words of a turn that a fact was made from, and no others; nothing where they may not be shown."""
-        one = self._saying(fact, turn)
-        if one is None or one.maker == WITHHELD or one not in self._spoken:
-            return ""
-        return self._spoken[one][-1].text
-
-    def corrected_ms(self, fact: int, turn: int | None = None) -> int | None:
-        """Return when a fact was put in the place of what was said at a turn; None where it was said there itself."""
-        one = self._saying(fact, turn)
-        return None if one is None else one.corrected_ms
+        found = self._sayings[fact]
+        fitting = (one for one in found if (one.of.first if turn is None else turn in one.of.turns))
+        return next(fitting, found[0] if found else None)
 
     def text(self, fact: int, statement: str) -> str:
         """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
-        one = self._saying(fact, None)
-        return statement if one is None or self.of(fact) is None else self._told(one)
+        one = self.at(fact)
+        return statement if one is None or one.shown is None else one.told
 
     def all(self, fact: int) -> tuple[str, ...]:
         """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
-        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact] if one.maker != WITHHELD))
-
-    def _saying(self, fact: int, turn: int | None) -> FactOccurrence | None:
-        found = self._sayings[fact]
-        fitting = (one for one in found if (one.first if turn is None else turn in one.turns))
-        return next(fitting, found[0] if found else None)
-
-    def _told(self, one: FactOccurrence) -> str:
-        if one not in self._spoken:
-            return f"[{self._damaged[one.turns[-1]].name} is damaged]"
-        return joined(self._spoken[one])
+        return tuple(dict.fromkeys(one.told for one in self._sayings[fact] if one.of.maker != WITHHELD))
 
 
 CORRECTED, WITHHELD = "corrected", "withheld"
@@ -242,7 +227,11 @@ def _without_hidden(
         if (one.shown if then is None else then.get(fact, 0) < HIDDEN)
     }
     turns = {one.turns[-1] for _, one in shown}
-    hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
+    made, places = corrections_at(tx, turns, NOW if at is None else at.known_ms)
+    hidden: dict[int, set[bytes]] = {}
+    for place in places:
+        if made[place.correction].hides:
+            hidden.setdefault(place.turn, set()).add(place.quote)
     texts = turns_with_ids(tx, hidden)
     found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
     for fact, several in sayings.items():
