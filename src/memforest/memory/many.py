@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from memforest.concurrency import all_of
@@ -47,7 +48,7 @@ async def for_all(
         NotFoundError: if that user has no memory.
         SomeUsersFailedError: if it failed for some of all, or the user of a file named like a memory could not be read.
     """
-    opening = pool.apart if apart else pool.existing
+    opening = pool.apart if apart else partial(pool.open, absent="refused")
     if user_id is not None:
         async with opening(user_id) as memory:
             return list(await work(memory) or ())

@@ -210,26 +210,25 @@ class Database:
         _alive.add(self)
 
     def _open_writer(self, *, existed: bool = True) -> Connection:
-        """Return the writing connection, opened if there is none."""
+        """Open the writing connection, and return it."""
         if self.file.readonly:
             raise StoreWriteError(
                 f"{self.path.name!r} cannot be written: the file or its directory is read-only"
             )
-        if self._writer is None:
-            conn = None
-            try:
-                with mapped_errors(self.path):
-                    conn = self._connect()
-                self._set_up(conn, existed)
-            except BaseException as exc:
-                if conn is not None:
-                    self._drop(conn)
-                if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
-                    # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
-                    self.file.require_same()
-                raise
-            self._writer = conn
-        return self._writer
+        conn = None
+        try:
+            with mapped_errors(self.path):
+                conn = self._connect()
+            self._set_up(conn, existed)
+        except BaseException as exc:
+            if conn is not None:
+                self._drop(conn)
+            if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
+                # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
+                self.file.require_same()
+            raise
+        self._writer = conn
+        return conn
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
@@ -293,9 +292,10 @@ class Database:
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis, IndexStateError):
             self._require_open()
-            conn = self._open_writer()
+            conn = self._writer or self._open_writer()
             with transaction(conn, writes=True):
-                self._check_schema(conn)
+                if self._has_schema and conn.value("PRAGMA user_version") != VERSION:
+                    raise self._other_schema(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
             self.file.require_same()
@@ -320,7 +320,8 @@ class Database:
                 set_up_reader(conn)
             try:
                 with transaction(conn):
-                    self._check_schema(conn)
+                    if self._has_schema and conn.value("PRAGMA user_version") != VERSION:
+                        raise self._other_schema(conn)
                     yield conn
                     if self.file.readonly:
                         self.file.check_unchanged()
@@ -390,17 +391,12 @@ class Database:
         with self.read():
             pass
 
-    def _check_schema(self, tx: Tx) -> None:
-        """Refuse a file of another schema, also one that was put in its place while this process had it open.
-
-        Raises:
-            SchemaVersionError: if that is so.
-        """
-        if self._has_schema and (found := tx.value("PRAGMA user_version")) != VERSION:
-            raise SchemaVersionError(
-                f"{self.path.name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
-                "export it with the version that wrote it, and import that here"
-            )
+    def _other_schema(self, tx: Tx) -> SchemaVersionError:
+        """Return the error of a file of another schema, also one that was put in the place of ours while it was open."""
+        return SchemaVersionError(
+            f"{self.path.name!r} has schema {version(tx)} and this memforest reads schema {VERSION} alone; "
+            "export it with the version that wrote it, and import that here"
+        )
 
     def _require_open(self) -> None:
         if self._closed:
@@ -429,7 +425,7 @@ class Database:
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
-            yield self._open_writer()
+            yield self._writer or self._open_writer()
 
     @contextmanager
     def unfolded(self) -> Iterator[None]:
