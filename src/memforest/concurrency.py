@@ -168,19 +168,20 @@ _reads: ContextVar[bool] = ContextVar("memforest.reads", default=False)
 
 
 @contextmanager
-def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+def having(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Set a context variable for the block, and for what is begun there."""
     before = variable.set(value)
     try:
-        yield
+        yield value
     finally:
         variable.reset(before)
 
 
-within = partial(_set, _lanes)
+within = partial(having, _lanes)
 """Let what is awaited in the block, and begun there, have threads by the lanes of a memory."""
-reading = partial(_set, _reads, True)
+reading = partial(having, _reads, True)
 """Let it wait for nobody who writes: it only reads."""
-writing = partial(_set, _reads, False)
+writing = partial(having, _reads, False)
 """Let it wait with those who write, within a block of `reading`."""
 
 _threads: ThreadPoolExecutor | None = None

@@ -11,9 +11,9 @@ from memforest.concurrency import all_of
 from memforest.errors import MemForestError, SomeUsersFailedError
 from memforest.memory.memory import Memory
 from memforest.memory.pool import MemoryPool
-from memforest.memory.verbs import count_upserted, verb_span
+from memforest.memory.verbs import count_upserted, described
 from memforest.read.results import IngestResult
-from memforest.spans import store_id
+from memforest.spans import span, store_id
 from memforest.store.directory import Survey, is_own_name, survey
 from memforest.write.turns import SessionInput, read_arrival, redacted
 
@@ -93,7 +93,7 @@ async def ingest_sessions(
 
     try:
         sessions = {i: await redacted(one, pool.config) for i, one in given.items()}
-        with verb_span("ingest_parallel", "upsert_memory") as current:
+        with span(*described("ingest_parallel", "upsert_memory")) as current:
             current.set("gen_ai.memory.store.id", store_id(user_id))
             async with pool.open(user_id, check=check) as memory:
                 found = await memory.ingest(list(sessions.values()), **options)

@@ -8,12 +8,12 @@ that an operation starts inherit it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from memforest.concurrency import having
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
 from memforest.records import StepUsage
@@ -169,11 +169,5 @@ def current_ledger() -> Ledger:
     return _current.get() or Ledger()
 
 
-@contextmanager
-def keeping(ledger: Ledger) -> Iterator[Ledger]:
-    """Make a ledger the current one."""
-    token = _current.set(ledger)
-    try:
-        yield ledger
-    finally:
-        _current.reset(token)
+keeping = partial(having, _current)
+"""Make a ledger the current one in the block."""

@@ -368,7 +368,7 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = list(moment_notes(tx, asked.moment))
+            missing = [] if asked.moment is None else list(moment_notes(tx, asked.moment))
             if count := sessions.waiting(tx):
                 missing.insert(
                     0,

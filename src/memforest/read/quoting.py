@@ -25,7 +25,7 @@ from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
 from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
-from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import fold, words
 
@@ -161,7 +161,9 @@ class Quotes:
         """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
         sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
         found = {one for several in sayings.values() for one in several}
-        turns, damaged = _sound(tx, {one.turns[-1] for one in found})
+        rows = {one.turns[-1] for one in found}
+        damaged = damaged_turns(tx, rows)
+        turns = turns_with_ids(tx, rows.difference(damaged))
         said: dict[FactOccurrence, SpokenText] = {}
         asked_in: dict[FactOccurrence, int] = {}
         for one in found:
@@ -178,7 +180,8 @@ class Quotes:
             if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
                 asked_in[one] = one.before
         muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-        asked, _ = _sound(tx, set(asked_in.values()).difference(muted))
+        questions = set(asked_in.values()).difference(muted)
+        asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
         made: dict[FactOccurrence, Saying] = {}
         for one in found:
             spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
@@ -244,9 +247,3 @@ def _without_hidden(
                 maker = WITHHELD if overlaps else maker
             found[fact].append(one if maker == one.maker else one._replace(maker=maker))
     return found
-
-
-def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, StoredTurn], dict[int, DamagedTurn]]:
-    """Return turns by row id, and those of them that are damaged, whose texts are not read."""
-    damaged = damaged_turns(tx, rows)
-    return turns_with_ids(tx, [row for row in rows if row not in damaged]), damaged

@@ -91,14 +91,9 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
         n, m = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         return Base(lexical, n, n, m, fact_lexical)
     bare = request.vector if request.bare_vector is None else request.bare_vector
-    turn, turn_bare = turns.vectors.cosines_of_two(request.vector, bare)
-    return Base(
-        lexical=lexical,
-        turn=turn,
-        turn_bare=turn_bare,
-        fact=facts.vectors.cosines(bare),
-        fact_lexical=fact_lexical,
-    )
+    compared = (bare,) if np.array_equal(request.vector, bare) else (request.vector, bare)
+    found, [fact] = turns.vectors.cosines_of(*compared), facts.vectors.cosines_of(bare)
+    return Base(lexical, turn=found[0], turn_bare=found[-1], fact=fact, fact_lexical=fact_lexical)
 
 
 def fused(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:

@@ -181,7 +181,6 @@ class Database:
         self._write_lock = threading.RLock()
         self._readers_lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._closed = False
         self._opened: set[Connection] = set()
         self._most_opened = 0
         self._has_schema = False
@@ -225,7 +224,7 @@ class Database:
                 self._drop(conn)
             if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
                 # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
-                self.file.require_same()
+                self.file.require_open()
             raise
         self._writer = conn
         return conn
@@ -246,7 +245,7 @@ class Database:
                         if existed and (found != 0 or tables):
                             raise self._foreign()
                         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    self.file.require_same()  # a log would be made for the file that has its name now
+                    self.file.require_open()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
             except StoreLockedError:
@@ -291,14 +290,14 @@ class Database:
             CorruptStoreError: if it fails on rows that contradict each other.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis, IndexStateError):
-            self._require_open()
+            self.file.require_open()
             conn = self._writer or self._open_writer()
             with transaction(conn, writes=True):
                 if self._has_schema and conn.value("PRAGMA user_version") != VERSION:
                     raise self._other_schema(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
-            self.file.require_same()
+            self.file.require_open()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -311,7 +310,7 @@ class Database:
         """
         with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError, IndexStateError):
             with self._readers_lock:
-                self._require_open()
+                self.file.require_open()
                 while self._idle and self.file.readonly and self.file.outdated:
                     self._drop(self._idle.pop())
                 idle = self._idle.pop() if self._idle else None
@@ -327,7 +326,7 @@ class Database:
                         self.file.check_unchanged()
             finally:
                 with self._readers_lock:
-                    kept = not self._closed and len(self._idle) < MAX_IDLE_READERS
+                    kept = not self.file.closed and len(self._idle) < MAX_IDLE_READERS
                     if kept:
                         self._idle.append(conn)
                 if not kept:
@@ -345,7 +344,7 @@ class Database:
             StoreReplacedError: if the file was deleted or replaced since it was opened.
         """
         with GATE.inside(), mapped_errors(self.path):
-            self._require_open()
+            self.file.require_open()
             conn = self._connect()
             try:
                 set_up_reader(conn)
@@ -398,11 +397,6 @@ class Database:
             "export it with the version that wrote it, and import that here"
         )
 
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
-        self.file.require_same()
-
     @property
     def open_files(self) -> int:
         """Files that the connections hold: each the database and its log, all together the log's index.
@@ -424,7 +418,7 @@ class Database:
             StoreWriteError: if the disk is full or read-only.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
-            self._require_open()
+            self.file.require_open()
             yield self._writer or self._open_writer()
 
     @contextmanager
@@ -450,9 +444,9 @@ class Database:
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
         with GATE.inside(), self._write_lock, self._readers_lock:
-            if self._closed:
+            if self.file.closed:
                 return
-            self._closed = True
+            self.file.closed = True
             # A reader in use elsewhere is closed when it is given back.
             while self._idle:
                 self._drop(self._idle.pop())
