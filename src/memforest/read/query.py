@@ -178,11 +178,8 @@ class Query:
     max_tokens: int | None
     index: str | None
     ranking: Ranking
-    rerank_top: int = 20
-    rerank_tokens: int = 1050
     mode: str | None = None
     budget: Budget = field(default_factory=Budget)
-    browse_calls: int = 32
     explain: bool = False
     warnings: tuple[str, ...] = ()
     moment: Moment | None = None
@@ -237,8 +234,8 @@ class QueryPath:
                     asked.question,
                     prepared.request.plan,
                     found,
-                    top=asked.rerank_top,
-                    tokens=asked.rerank_tokens,
+                    top=self.config.rerank_top,
+                    tokens=self.config.rerank_tokens,
                     weight=asked.ranking.rerank,
                     by_time=asked.ranking.time_order != 0,
                 )
@@ -314,7 +311,7 @@ class QueryPath:
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
             asked_mode=asked.mode,
-            browse_calls=asked.browse_calls,
+            browse_calls=self.config.browse_calls,
             explain=asked.explain,
         )
         return request, warnings
@@ -408,7 +405,7 @@ class QueryPath:
             snapshot = self.cache.get(tx)
             self.attached.get(tx, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
-            wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+            wanted = max(asked.top_k + found.spare, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
             reader = EvidenceReader(tx, snapshot, index, request, asked.question, found.forest)
             ranked: Iterator[TurnHit | NodeHit] = reader.shown(found.hits)
@@ -423,7 +420,7 @@ class QueryPath:
             evidence = made[: len(best)]
             turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
-            read = best[: asked.rerank_top + found.spare] if reranks else []
+            read = best[: self.config.rerank_top + found.spare] if reranks else []
             return SearchOutcome(
                 evidence=evidence,
                 pinned=made[len(best) :],

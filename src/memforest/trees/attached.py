@@ -94,14 +94,13 @@ class Attached:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
         """
-        row = meta.find_index(tx, name)
-        if row is not None:
-            return self.open(row)
+        rows = {row.name: row for row in meta.index_rows(tx)}
+        if name in rows:
+            return self.open(rows[name])
         index = make_index(name, self._config.index_settings.get(name))
         if listed or name not in STORED_NOTHING:  # else it has nothing of its own
-            has = ", ".join(one.name for one in meta.index_rows(tx))
             raise NotFoundError(
-                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {has}"
+                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {', '.join(rows)}"
             )
         return index
 
@@ -143,7 +142,7 @@ class Attached:
             ConfigError: if the name is unknown, the settings are wrong, or the memory has it already.
         """
         index = make_index(name, self._config.index_settings.get(name), given)
-        if meta.find_index(tx, name) is not None:
+        if any(row.name == name for row in meta.index_rows(tx)):
             raise ConfigError(f"this memory has the index {name!r} already")
         meta.add_index(tx, IndexRow(name, kept_json(index.settings, given)))
 
@@ -219,7 +218,7 @@ def _as_kept(value: Any) -> str:
 
 def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> None:
     """Let a memory keep the configured settings of an index from now on."""
-    row = meta.find_index(tx, name)
+    row = next((one for one in meta.index_rows(tx) if one.name == name), None)
     if row is None:
         return
     if changed := changed_settings(config, row, attached.open(row)):
