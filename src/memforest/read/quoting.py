@@ -180,8 +180,9 @@ class Quotes:
             if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
                 asked_in[one] = one.before
         muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-        questions = set(asked_in.values()).difference(muted)
-        asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
+        asked: Mapping[int, StoredTurn] = {}
+        if questions := set(asked_in.values()).difference(muted):
+            asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
         made: dict[FactOccurrence, Saying] = {}
         for one in found:
             spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
@@ -235,7 +236,7 @@ def _without_hidden(
     for place in places:
         if made[place.correction].hides:
             hidden.setdefault(place.turn, set()).add(place.quote)
-    texts = turns_with_ids(tx, hidden)
+    texts = turns_with_ids(tx, hidden) if hidden else {}
     found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
     for fact, several in sayings.items():
         for one in several:

@@ -111,10 +111,11 @@ class Attached:
             tx: a transaction.
             name: the one asked for; None for the first that is configured and that the memory has.
         """
-        if name is None:
-            own = [row.name for row in meta.index_rows(tx)]
-            name = next((one for one in (*self._config.indexes, *own) if one in own), None)
-        return make_index("flat") if name is None else self.get(tx, name)
+        if name is not None:
+            return self.get(tx, name)
+        rows = {row.name: row for row in meta.index_rows(tx)}
+        chosen = next((one for one in (*self._config.indexes, *rows) if one in rows), None)
+        return make_index("flat") if chosen is None else self.open(rows[chosen])
 
     def open(self, row: IndexRow) -> Index:
         """Return the index of a row, with the settings kept in the file, and the configured ones for the rest.
