@@ -150,18 +150,8 @@ class Turns:
                 self._waiting.popleft().granted.set_exception(StoreLockedError(str(error)))
 
 
-@dataclass(frozen=True)
-class Lanes:
-    """What work on a memory waits for before it has a thread: the turns of the memory, then those of all in its directory."""
-
-    reads: tuple[Turns, Turns]
-    writes: tuple[Turns, Turns]
-
-    @classmethod
-    def of_directory(cls) -> tuple[Turns, Turns]:
-        """Return what the memories of a directory share: the turns of reads, and of writes."""
-        return Turns(READS), Turns(WRITES)
-
+Lanes = tuple[tuple[Turns, Turns], tuple[Turns, Turns]]
+"""What reads of a memory, and what writes wait for before they have a thread: a turn of the memory, then one of its directory."""
 
 _lanes: ContextVar[Lanes | None] = ContextVar("memforest.lanes", default=None)
 _reads: ContextVar[bool] = ContextVar("memforest.reads", default=False)
@@ -230,9 +220,10 @@ async def to_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     lanes = _lanes.get()
     if lanes is None:
         return await asyncio.to_thread(call, *args, **kwargs)
+    reads, writes = lanes
     taken: list[Turns] = []
     try:
-        for one in lanes.reads if _reads.get() else lanes.writes:
+        for one in reads if _reads.get() else writes:
             await one.take()
             taken.append(one)
         if _threads is None:

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Literal
 
 from memforest.concurrency import (
+    READS,
     READS_OF_ONE,
+    WRITES,
     WRITES_OF_ONE,
     Lanes,
     Turns,
@@ -173,7 +175,7 @@ class MemoryPool:
 
     def _begin_anew(self) -> None:
         self._held: dict[str, _Held] = {}
-        self._shared = Lanes.of_directory()
+        self._shared = Turns(READS), Turns(WRITES)
         self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
 
@@ -204,7 +206,7 @@ class MemoryPool:
             if (held := self._held.get(user_id)) is None:
                 reads, writes = self._shared
                 patience_s = self.config.busy_timeout_s
-                lanes = Lanes((Turns(READS_OF_ONE), reads), (Turns(WRITES_OF_ONE, patience_s), writes))
+                lanes = (Turns(READS_OF_ONE), reads), (Turns(WRITES_OF_ONE, patience_s), writes)
                 held = self._held[user_id] = _Held(lanes, Turns(patience_s=patience_s))
             held.users += 1
             held.used = next(self._bounds.uses)

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.read.quoting import Quotes, joined
+from memforest.read.quoting import joined, read_sayings, saying_at
 from memforest.read.results import WHOLE_CHARS, Evidence
 from memforest.read.stored import turn_sources
 from memforest.reading.canonical import fact_identity
@@ -211,7 +211,7 @@ class EvidenceReader:
         turns = turns_with_ids(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in said})
         fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
         supports = evidence.fact_sources(self.tx, fact_ids, snapshot.without)
-        quotes, until = Quotes.read(self.tx, fact_ids, snapshot), valid_end(snapshot)
+        sayings, until = read_sayings(self.tx, fact_ids, snapshot), valid_end(snapshot)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
         wanted = frozenset(lexical_tokens(asked_in(self.question)))
@@ -225,7 +225,10 @@ class EvidenceReader:
             spoken: tuple[SpokenText, ...] | None = (SpokenText(turn.speaker, turn.text),)
             if hit.fact >= 0:
                 fact_id = int(snapshot.facts.ids[hit.fact])
-                fact, one = snapshot.restated.get(fact_id, self._facts[fact_id]), quotes.at(fact_id, turn.row)
+                fact, one = (
+                    snapshot.restated.get(fact_id, self._facts[fact_id]),
+                    saying_at(sayings[fact_id], turn.row),
+                )
                 if (
                     one is None or muted or one.shown != ()
                 ):  # else the answer is damaged, and this turn is the question

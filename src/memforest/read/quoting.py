@@ -150,69 +150,68 @@ class Saying:
         return f"[{self.damaged} is damaged]" if self.damaged else joined(self.spoken)
 
 
-@dataclass(frozen=True, slots=True)
-class Quotes:
-    """What was said at the occurrences of facts, by row id."""
+Sayings = Mapping[int, Sequence[Saying]]
+"""What was said at the occurrences of facts, by row id."""
 
-    _sayings: Mapping[int, Sequence[Saying]]
 
-    @classmethod
-    def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
-        """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
-        sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
-        found = {one for several in sayings.values() for one in several}
-        rows = {one.turns[-1] for one in found}
-        damaged = damaged_turns(tx, rows)
-        turns = turns_with_ids(tx, rows.difference(damaged))
-        said: dict[FactOccurrence, SpokenText] = {}
-        asked_in: dict[FactOccurrence, int] = {}
-        for one in found:
-            if (turn := turns.get(one.turns[-1])) is None:
-                continue
-            if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
-                text = quoted(turn.text, one.quote)
-            else:
-                text = turn.text if one.quote is None else one.quote
-            said[one] = SpokenText(turn.speaker, text)
-            first = text.partition(MARK)[0].strip()
-            opens = bool(first) and first in turn.text[: OPENING_CHARS + len(first)]
-            quotes = one.before is not None and opens and one.maker.startswith(QUOTED_MAKERS)
-            if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
-                asked_in[one] = one.before
-        muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-        asked: Mapping[int, StoredTurn] = {}
-        if questions := set(asked_in.values()).difference(muted):
-            asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
-        made: dict[FactOccurrence, Saying] = {}
-        for one in found:
-            spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
-            before = asked.get(asked_in.get(one, 0))
-            if before is not None and before.speaker != said[one].speaker:
-                question = open_question(before.text)
-                spoken = spoken if question is None else (SpokenText(before.speaker, question), *spoken)
-            shown = spoken if one.maker.startswith(QUOTED_MAKERS) else None
-            made[one] = Saying(one, spoken, shown, "" if spoken else damaged[one.turns[-1]].name)
-        return cls({fact: [made[one] for one in several] for fact, several in sayings.items()})
+def read_sayings(tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Sayings:
+    """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
+    sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
+    found = {one for several in sayings.values() for one in several}
+    rows = {one.turns[-1] for one in found}
+    damaged = damaged_turns(tx, rows)
+    turns = turns_with_ids(tx, rows.difference(damaged))
+    said: dict[FactOccurrence, SpokenText] = {}
+    asked_in: dict[FactOccurrence, int] = {}
+    for one in found:
+        if (turn := turns.get(one.turns[-1])) is None:
+            continue
+        if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
+            text = quoted(turn.text, one.quote)
+        else:
+            text = turn.text if one.quote is None else one.quote
+        said[one] = SpokenText(turn.speaker, text)
+        first = text.partition(MARK)[0].strip()
+        opens = bool(first) and first in turn.text[: OPENING_CHARS + len(first)]
+        quotes = one.before is not None and opens and one.maker.startswith(QUOTED_MAKERS)
+        if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
+            asked_in[one] = one.before
+    muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
+    asked: Mapping[int, StoredTurn] = {}
+    if questions := set(asked_in.values()).difference(muted):
+        asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
+    made: dict[FactOccurrence, Saying] = {}
+    for one in found:
+        spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
+        before = asked.get(asked_in.get(one, 0))
+        if before is not None and before.speaker != said[one].speaker:
+            question = open_question(before.text)
+            spoken = spoken if question is None else (SpokenText(before.speaker, question), *spoken)
+        shown = spoken if one.maker.startswith(QUOTED_MAKERS) else None
+        made[one] = Saying(one, spoken, shown, "" if spoken else damaged[one.turns[-1]].name)
+    return {fact: [made[one] for one in several] for fact, several in sayings.items()}
 
-    def at(self, fact: int, turn: int | None = None) -> Saying | None:
-        """Return what was said where a fact was learnt; None if it has no occurrence.
 
-        Args:
-            fact: row id.
-            turn: the turn whose occurrence is wanted; None for the one that the fact has its wording from.
-        """
-        found = self._sayings[fact]
-        fitting = (one for one in found if (one.of.first if turn is None else turn in one.of.turns))
-        return next(fitting, found[0] if found else None)
+def saying_at(several: Sequence[Saying], turn: int | None = None) -> Saying | None:
+    """Return what was said where a fact was learnt; None if it has no occurrence.
 
-    def text(self, fact: int, statement: str) -> str:
-        """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
-        one = self.at(fact)
-        return statement if one is None or one.shown is None else one.told
+    Args:
+        several: all that was said of it.
+        turn: row of the turn whose occurrence is wanted; None for the one that the fact has its wording from.
+    """
+    fitting = (one for one in several if (one.of.first if turn is None else turn in one.of.turns))
+    return next(fitting, several[0] if several else None)
 
-    def all(self, fact: int) -> tuple[str, ...]:
-        """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
-        return tuple(dict.fromkeys(one.told for one in self._sayings[fact] if one.of.maker != WITHHELD))
+
+def told_of(several: Sequence[Saying], statement: str) -> str:
+    """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
+    one = saying_at(several)
+    return statement if one is None or one.shown is None else one.told
+
+
+def told_each(several: Sequence[Saying]) -> tuple[str, ...]:
+    """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
+    return tuple(dict.fromkeys(one.told for one in several if one.of.maker != WITHHELD))
 
 
 CORRECTED, WITHHELD = "corrected", "withheld"
