@@ -33,7 +33,7 @@ from memforest.config import Ranking
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
-from memforest.read.evidence import make_evidence, shown_hits
+from memforest.read.evidence import EvidenceReader
 from memforest.read.query import surface_names
 from memforest.reading.steps import Steps, choose_steps
 from memforest.reading.timestamps import parse_timestamp
@@ -158,8 +158,8 @@ def measured(asked: Asked, leaves: dict[int, float] | None, weight: float = 1.0)
     request = replace(asked.request, leaves=leaves, ranking=Ranking(guided=weight))
     with asked.memory.db.read() as tx:
         found = MemForestIndex().search(tx, asked.snapshot, request)
-        best = list(islice(shown_hits(tx, asked.snapshot, found.hits, {}), DEPTH))
-        evidence = make_evidence(tx, asked.snapshot, MemForestIndex(), best)
+        reader = EvidenceReader(tx, asked.snapshot, MemForestIndex(), request)
+        evidence = reader.evidence(list(islice(reader.shown(found.hits), DEPTH)))
     named = [turn for one in evidence for source in one.sources for turn in source.turn_ids]
     return tuple(measure(list(dict.fromkeys(named)), asked.gold, asked.where))
 

@@ -373,7 +373,8 @@ def test_few_bytes_are_cached_however_many_users_there_are(folder: Path) -> None
                 await forest.ingest_session(user, "s", said("I live in Oslo."))
                 before = await forest.query(user, "Where does Ana live?")
                 assert (await forest.query(user, "Where does Ana live?")).evidence == before.evidence
-                kept = [u for u, memory in forest._pool._open.items() if memory.cached_bytes]
+                held = forest._pool._held.items()
+                kept = [u for u, one in held if one.memory is not None and one.memory.cached_bytes]
                 assert kept == [user]
 
     asyncio.run(run())

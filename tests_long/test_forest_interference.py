@@ -28,6 +28,7 @@ from tests_long.worlds import (
     fast_config,
     file_of,
     make_sessions,
+    memory_of,
     rows,
     said,
     summaries,
@@ -295,7 +296,7 @@ def test_an_ingest_that_is_cancelled_at_any_await_can_be_made_again(folder: Path
                 await forest.ingest_session("u", *first)
                 if not await cancelled(partial(forest.ingest_session, "u", *second), at):
                     return at
-                assert forest._pool._busy == {}
+                assert not any(one.users for one in forest._pool._held.values())
                 await forest.ingest_session("u", *second)
                 await forest.resume("u")
                 await forest.flush()
@@ -316,7 +317,7 @@ def test_a_query_that_is_cancelled_at_any_await_leaves_nothing_behind(folder: Pa
             for at in range(1, 100):
                 await forest.close()  # so that opening is among what is cancelled
                 came_so_far = await cancelled(lambda: forest.query("u", "Who works at Acme?"), at)
-                assert forest._pool._busy == {}
+                assert not any(one.users for one in forest._pool._held.values())
                 assert (await forest.query("u", "Who works at Acme?")).evidence[0].quote == "I work at Acme."
                 if not came_so_far:
                     await forest.user("u").add("I like tea.")
@@ -334,7 +335,7 @@ def test_a_disk_that_fills_during_a_refresh_loses_nothing(folder: Path) -> None:
     async def run() -> None:
         async with AsyncMemForest(folder, fast_config(summariser=summariser)) as forest:
             await forest.ingest_session("u", "s1", said("I live in Oslo."))
-            db = forest._pool._open["u"].db
+            db = memory_of(forest).db
 
             async def fill() -> None:
                 with db.write() as tx:

@@ -27,9 +27,6 @@ CONFIG = Config(
     clock=FrozenClock(NOW),
     timezone="America/New_York",
     top_k=7,
-    rerank_top=13,
-    rerank_tokens=77,
-    browse_calls=5,
     ranking=Ranking(lexical=0.9),
     query_budget=Budget(max_calls=4),
 )
@@ -51,7 +48,6 @@ def test_what_is_not_given_is_configured() -> None:
     asked = read()
     assert (asked.question, asked.top_k, asked.max_tokens) == ("Where?", 7, None)
     assert (asked.ranking, asked.budget) == (CONFIG.ranking, CONFIG.query_budget)
-    assert (asked.rerank_top, asked.rerank_tokens, asked.browse_calls) == (13, 77, 5)
     assert (asked.index, asked.mode) == (None, None)
     assert asked.reference == NOW.replace(microsecond=123_000)
     assert (asked.as_of, asked.during, asked.explain, asked.warnings) == (None, None, False, ())

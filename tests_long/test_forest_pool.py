@@ -40,7 +40,7 @@ async def use(
 
 async def use_existing(pool: MemoryPool, user: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
     """Run a verb on a memory that must exist."""
-    async with pool.existing(user) as memory:
+    async with pool.open(user, "refused") as memory:
         return await verb(memory)
 
 

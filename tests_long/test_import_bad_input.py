@@ -346,7 +346,7 @@ def test_a_refused_import_leaves_others_at_work(folder: Path, exported: bytes) -
     (folder / "x.jsonl").write_bytes(exported)
     with MemForest(folder / "b", fast_config()) as forest:
         forest.ingest_session("u", "mine", said("I live in Lima."))
-        memory = forest._async._pool._open["u"]
+        memory = forest._async._pool._held["u"].memory
         with pytest.raises(InputError):
             forest.user("u").import_(folder / "x.jsonl")
-        assert forest._async._pool._open["u"] is memory
+        assert forest._async._pool._held["u"].memory is memory

@@ -14,13 +14,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import fast_config, file_of, make_sessions, said, summaries, transaction
+from tests_long.worlds import fast_config, file_of, make_sessions, memory_of, said, summaries, transaction
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.concurrency import Turns
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError, ModelError, ModelUnavailableError
-from memforest.memory.memory import Memory
 from memforest.models.calls import Calls
 from memforest.ports import ChatReply, ChatRequest, Message
 from memforest.read.summaries import Behind
@@ -181,7 +180,7 @@ def test_what_is_chosen_is_made_with_what_is_missing_beneath_it(folder: Path) ->
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s", said(*many(40, "tent")))
         forest.load("u")
-        memory: Memory = forest._async._pool._open["u"]
+        memory = memory_of(forest._async)
         before, wanted = dirty(folder), list[int]()
 
         def choose(tx: Tx, snapshot: Any) -> dict[str, list[int]]:
@@ -313,7 +312,7 @@ def test_what_fails_behind_a_write_is_told_once(folder: Path) -> None:
     async def run() -> None:
         async with AsyncMemForest(folder, fast_config(summariser=Paid(model))) as forest:
             assert not (await forest.ingest_session("u", "s1", said(*many(9, "tent")))).warnings
-            await forest._pool._open["u"]._summaries._behind.wait()
+            await memory_of(forest)._summaries._behind.wait()
             second = await forest.ingest_session("u", "s2", said("It rains.", day=2), refresh=False)
             third = await forest.ingest_session("u", "s3", said("It snows.", day=3), refresh=False)
             assert "away" in second.warnings[0]

@@ -22,7 +22,7 @@ from tests_long.worlds import said
 from memforest import Evidence, MemForest, QueryResult, Ranking
 from memforest.config import Recall
 from memforest.errors import ConfigError, ModelUnavailableError
-from memforest.read.rerank import SearchOutcome, in_order, only
+from memforest.read.rerank import SearchOutcome, by_level, only
 from memforest.testing import FunctionChat
 from memforest.trees import attached
 
@@ -384,13 +384,16 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
     pieces = [piece(4, 1, days=31), piece(1, 3), piece(None, 9), piece(1, 20), piece(None, 25), piece(1, 14)]
     asked = datetime(2023, 5, 15, tzinfo=timezone.utc)
 
-    def names(order: Any) -> list[str]:
-        return [one.text for one in in_order(pieces, order, asked)]
-
-    assert names("score") == [one.text for one in pieces]
-    assert names("level") == ["None 9", "None 25", "1 14", "1 20", "1 3", "4 1"]
+    assert [one.text for one in by_level(pieces, asked)] == [
+        "None 9",
+        "None 25",
+        "1 14",
+        "1 20",
+        "1 3",
+        "4 1",
+    ]
     twins = [piece(1, 10, 0.9), piece(1, 20, 0.8), piece(1, 10, 0.7)]
-    ordered = in_order(twins, "level", datetime(2023, 5, 15, 12, tzinfo=timezone.utc))
+    ordered = by_level(twins, datetime(2023, 5, 15, 12, tzinfo=timezone.utc))
     assert [one.score for one in ordered] == [0.9, 0.8, 0.7]
 
 

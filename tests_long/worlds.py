@@ -16,7 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memforest import Config
+from memforest import AsyncMemForest, Config
+from memforest.memory.memory import Memory
 from memforest.models import HashEmbedder
 from memforest.protection import Key
 from memforest.search.cache import digests_of, forest_of
@@ -121,6 +122,13 @@ def said(*texts: str, day: int = 1, speaker: str = "Ana") -> list[dict[str, Any]
         {"speaker": speaker, "content": text, "timestamp": f"2023-05-{day:02}T{10 + i // 60}:{i % 60:02}:00Z"}
         for i, text in enumerate(texts)
     ]
+
+
+def memory_of(forest: AsyncMemForest) -> Memory:
+    """Return the memory that a forest has open, of the one user."""
+    (held,) = forest._pool._held.values()
+    assert held.memory is not None
+    return held.memory
 
 
 def file_of(directory: Path) -> Path:

@@ -96,14 +96,14 @@ class Turns:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
         """Wait for a turn, and have it inside the block; yield whether it was waited for."""
-        waited, error = await self.take(), None
+        waited = await self.take()
         try:
             yield waited
-        except BaseException as exc:
-            error = exc
+        except StoreLockedError as exc:
+            self._refuse(exc)
             raise
         finally:
-            self.give_back(error)
+            self.give_back()
 
     async def take(self) -> bool:
         """Wait for a turn, which is given back later; return whether it was waited for.
@@ -130,11 +130,12 @@ class Turns:
             raise
         return True
 
-    def give_back(self, error: BaseException | None = None) -> None:
-        """Let the next one go on; `error` is what has ended the turn."""
+    def give_back(self, done: Future[Any] | None = None) -> None:
+        """Let the next one go on, and tell those who wait of the lock that the work of this turn has met."""
+        error = None if done is None or done.cancelled() else done.exception()
+        if isinstance(error, StoreLockedError):
+            self._refuse(error)
         with self._lock:
-            if isinstance(error, StoreLockedError):
-                self._refuse(error)
             while self._waiting:
                 after = self._waiting.popleft()
                 if not after.loop.is_closed():  # else nobody waits there any more
@@ -144,41 +145,33 @@ class Turns:
 
     def _refuse(self, error: StoreLockedError) -> None:
         before = time.monotonic() - self._patience_s / 2
-        while self._waiting and self._waiting[0].since <= before:
-            self._waiting.popleft().granted.set_exception(StoreLockedError(str(error)))
+        with self._lock:
+            while self._waiting and self._waiting[0].since <= before:
+                self._waiting.popleft().granted.set_exception(StoreLockedError(str(error)))
 
 
-@dataclass(frozen=True)
-class Lanes:
-    """What work on a memory waits for before it has a thread: the turns of the memory, then those of all in its directory."""
-
-    reads: tuple[Turns, Turns]
-    writes: tuple[Turns, Turns]
-
-    @classmethod
-    def of_directory(cls) -> tuple[Turns, Turns]:
-        """Return what the memories of a directory share: the turns of reads, and of writes."""
-        return Turns(READS), Turns(WRITES)
-
+Lanes = tuple[tuple[Turns, Turns], tuple[Turns, Turns]]
+"""What reads of a memory, and what writes wait for before they have a thread: a turn of the memory, then one of its directory."""
 
 _lanes: ContextVar[Lanes | None] = ContextVar("memforest.lanes", default=None)
 _reads: ContextVar[bool] = ContextVar("memforest.reads", default=False)
 
 
 @contextmanager
-def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+def having(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Set a context variable for the block, and for what is begun there."""
     before = variable.set(value)
     try:
-        yield
+        yield value
     finally:
         variable.reset(before)
 
 
-within = partial(_set, _lanes)
+within = partial(having, _lanes)
 """Let what is awaited in the block, and begun there, have threads by the lanes of a memory."""
-reading = partial(_set, _reads, True)
+reading = partial(having, _reads, True)
 """Let it wait for nobody who writes: it only reads."""
-writing = partial(_set, _reads, False)
+writing = partial(having, _reads, False)
 """Let it wait with those who write, within a block of `reading`."""
 
 _threads: ThreadPoolExecutor | None = None
@@ -227,25 +220,21 @@ async def to_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     lanes = _lanes.get()
     if lanes is None:
         return await asyncio.to_thread(call, *args, **kwargs)
-    turns = lanes.reads if _reads.get() else lanes.writes
+    reads, writes = lanes
     taken: list[Turns] = []
-
-    def give_back(done: Future[T] | None = None) -> None:
-        error = None if done is None or done.cancelled() else done.exception()
-        for one in taken:
-            one.give_back(error)
-
     try:
-        for one in turns:
+        for one in reads if _reads.get() else writes:
             await one.take()
             taken.append(one)
         if _threads is None:
             _threads = ThreadPoolExecutor(MOST_THREADS, "memforest")
         job = _threads.submit(copy_context().run, partial(call, *args, **kwargs))
     except BaseException:
-        give_back()
+        for one in taken:
+            one.give_back()
         raise
-    job.add_done_callback(give_back)
+    for one in taken:
+        job.add_done_callback(one.give_back)
     return await asyncio.wrap_future(job)
 
 

@@ -147,12 +147,3 @@ class Timer:
             yield
         finally:
             self.add(step, started)
-
-
-async def timed(timer: Timer, step: str, job: Callable[[], Awaitable[T]]) -> T:
-    """Run a job and add its wall time to a step; a task that is cancelled before it starts makes none."""
-    started = time.perf_counter()
-    try:
-        return await job()
-    finally:
-        timer.add(step, started)

@@ -115,7 +115,7 @@ def test_a_warning_is_told_once_wherever_it_comes_from() -> None:
     whole = Ledger()
     one, other = whole.part(), whole.part()
     assert [one.warn("a"), other.warn("b"), other.warn("a"), whole.warn("b")] == [True, True, False, False]
-    assert one.warnings == other.warnings == whole.warnings == ("a", "b")
+    assert one.warnings == other.warnings == whole.warnings == ["a", "b"]
 
 
 def test_what_a_part_may_not_is_counted_by_the_whole() -> None:

@@ -14,14 +14,12 @@ from memforest.search.scores import (
     Groups,
     Levels,
     best_first,
-    bm25_idf,
-    bm25_weight,
     cosines,
-    cosines_of_two,
     group_place,
     leading,
     order,
     standardise,
+    term_scores,
 )
 
 numbers = arrays.arrays(
@@ -87,20 +85,23 @@ def test_noise_below_nine_decimals_is_a_tie() -> None:
     assert order(np.array([0.1 + 0.2, 0.3]), np.array([2, 1])).tolist() == [1, 0]
 
 
-def test_idf_falls_with_frequency_and_stays_positive() -> None:
-    """A word in every document still counts a little, a rare one more."""
-    found = [bm25_idf(10, matching) for matching in range(1, 11)]
+def test_a_term_counts_less_the_more_documents_hold_it_and_never_nothing() -> None:
+    """A word in every document still counts a little, a rare one more; a single occurrence has the weight of its rarity."""
+    found = [
+        float(term_scores(np.ones(matching), np.full(matching, 5.0), 5.0, 10, k1=0.9, b=0.4)[0])
+        for matching in range(1, 11)
+    ]
     assert found == sorted(found, reverse=True)
     assert found[-1] > 0
-    assert bm25_idf(10, 1) == pytest.approx(math.log(1 + 9.5 / 1.5))
+    assert found[0] == pytest.approx(math.log(1 + 9.5 / 1.5))
 
 
 def test_weight_saturates_and_punishes_length() -> None:
     """The tenth occurrence adds less than the second; a longer document scores lower."""
     counts = np.array([1.0, 2.0, 10.0, 11.0])
-    weights = bm25_weight(counts, np.full(4, 5.0), 5.0, k1=0.9, b=0.4)
+    weights = term_scores(counts, np.full(4, 5.0), 5.0, 20, k1=0.9, b=0.4)
     assert weights[1] - weights[0] > weights[3] - weights[2] > 0
-    short, long = bm25_weight(np.ones(2), np.array([5.0, 50.0]), 10.0, k1=0.9, b=0.4)
+    short, long = term_scores(np.ones(2), np.array([5.0, 50.0]), 10.0, 20, k1=0.9, b=0.4)
     assert short > long
 
 
@@ -154,6 +155,6 @@ def test_two_cosines_at_once_are_the_same(n: int, same: bool) -> None:
     random = np.random.default_rng(n)
     rows, one, other = (random.random(shape, dtype=np.float32) for shape in ((n, 24), 24, 24))
     other = one if same else other
-    first, second = cosines_of_two(rows, one, other)
-    np.testing.assert_array_equal(first, cosines(rows, one))
-    np.testing.assert_array_equal(second, cosines(rows, other))
+    first, second = cosines(rows, one, other)
+    np.testing.assert_array_equal(first, cosines(rows, one)[0])
+    np.testing.assert_array_equal(second, cosines(rows, other)[0])

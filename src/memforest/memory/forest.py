@@ -489,7 +489,7 @@ class AsyncMemForest:
             raise InputError("source_user_ids must name each user once, and at least one")
         options = MergeOptions(same_person, dry_run=dry_run, overwrite=overwrite, refresh=refresh)
         for one in wanted:  # who is not there stops the merge before it begins
-            async with self._pool.existing(one):
+            async with self._pool.open(one, "refused"):
                 pass
         found = [
             await merge_memories(self._pool, target_user_id, self._pool, one, options, budget)

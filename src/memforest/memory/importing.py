@@ -350,7 +350,7 @@ class _Run:
         user = memory.user
         if not await asyncio.to_thread(self._pool.exists, user):
             return
-        async with self._pool.existing(user) as opened:
+        async with self._pool.open(user, "refused") as opened:
             if self._config.chat is not None and self._config.refresh in (None, "behind"):
                 left = self._request.budget.less(memory.model_calls, memory.model_tokens)
                 memory.add(await opened.flush(left))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from memforest.concurrency import all_of
 from memforest.errors import MemForestError, SomeUsersFailedError
 from memforest.memory.memory import Memory
 from memforest.memory.pool import MemoryPool
-from memforest.memory.verbs import count_upserted, verb_span
+from memforest.memory.verbs import count_upserted, described
 from memforest.read.results import IngestResult
-from memforest.spans import store_id
+from memforest.spans import span, store_id
 from memforest.store.directory import Survey, is_own_name, survey
 from memforest.write.turns import SessionInput, read_arrival, redacted
 
@@ -47,7 +48,7 @@ async def for_all(
         NotFoundError: if that user has no memory.
         SomeUsersFailedError: if it failed for some of all, or the user of a file named like a memory could not be read.
     """
-    opening = pool.apart if apart else pool.existing
+    opening = pool.apart if apart else partial(pool.open, absent="refused")
     if user_id is not None:
         async with opening(user_id) as memory:
             return list(await work(memory) or ())
@@ -92,7 +93,7 @@ async def ingest_sessions(
 
     try:
         sessions = {i: await redacted(one, pool.config) for i, one in given.items()}
-        with verb_span("ingest_parallel", "upsert_memory") as current:
+        with span(*described("ingest_parallel", "upsert_memory")) as current:
             current.set("gen_ai.memory.store.id", store_id(user_id))
             async with pool.open(user_id, check=check) as memory:
                 found = await memory.ingest(list(sessions.values()), **options)

@@ -7,7 +7,7 @@ a step that a model may do.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -82,7 +82,6 @@ class OpenedWith:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-R = TypeVar("R", QueryResult, AskResult)
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +106,7 @@ class Memory:
         self._summaries = Summaries(
             db, *made, self.attached, self._cache, policy=policy, spending=self._spending, clock=config.clock
         )
-        self.query_path = QueryPath(
+        self._query_path = QueryPath(
             self.db,
             self._cache,
             self._steps,
@@ -116,7 +115,6 @@ class Memory:
             self.attached,
             self.config,
             self._summaries,
-            verdicts_at,
         )
         db.examine_with(partial(first_problem, attached=self.attached))
 
@@ -136,23 +134,31 @@ class Memory:
 
     async def query(self, asked: Query) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self._asked("query", self.query_path.query(asked, self._receiver.label))
+        async with self._asking("query", asked) as (path, ledger):
+            return (await path.query(asked, self._receiver.label, ledger))[0]
 
     async def ask(self, asked: Query) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self._asked("ask", self.query_path.ask(asked, self._receiver.label))
+        async with self._asking("ask", asked) as (path, ledger):
+            return await path.ask(asked, self._receiver.label, ledger)
 
-    async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
-        """Await a query and store its usage; an error that only damage can cause names the damage."""
+    @asynccontextmanager
+    async def _asking(self, operation: str, asked: Query) -> AsyncIterator[tuple[QueryPath, Ledger]]:
+        """Yield what answers from the memory as it was at the moment, and keep what it has spent.
+
+        An error that only damage can cause names the damage.
+        """
+        path = self._query_path
+        if asked.moment is not None:
+            path = replace(path, cache=MomentCache(self._cache, asked.moment, verdicts_at))
         try:
-            with reading():
-                result = await asking
+            with reading(), keeping(Ledger(asked.budget, operation)) as ledger:
+                yield path, ledger
         except UNEXPECTED as exc:
             await to_thread(self.db.explain, exc)
             raise
-        if result.usage.steps:
-            await self._keep_spent(operation, result.usage.steps)
-        return result
+        if ledger.steps:
+            await self._keep_spent(operation, ledger.steps)
 
     async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
         """Run one of `memforest.read.views` in a read transaction, on the memory as it was at a moment."""

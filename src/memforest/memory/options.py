@@ -99,33 +99,37 @@ def read_question(config: Config, question: str, **options: Any) -> Query:
         InputError: if the question is empty, or an option cannot be.
         ConfigError: if there is no such index.
     """
-    given = options.get
+    given = {name: value for name, value in options.items() if value is not None}
     if not question.strip():
         raise InputError("the question is empty; give some text")
-    if given("index") is not None:
-        make_index(options["index"])
-    reference = read_time(given("reference_date"), config, "reference_date")
+    if "index" in given:
+        make_index(given["index"])
+    times = {
+        name: read_time(given[name], config, name) for name in ("reference_date", "as_of") if name in given
+    }
+    moment = window = None
+    if given.keys() & {"said_by", "known_at", "filters"}:
+        moment = read_moment(given.get("said_by"), given.get("known_at"), config, given.get("filters"))
+    if "during" in given:
+        window = read_window(given["during"], config)
     warnings: tuple[str, ...] = ()
     if (length := len(question)) > QUESTION_CHARS:
         question = f"{question[:_END]}\n{question[-_END:]}"
         warnings = (f"the question has {length:,} characters; the first and the last {_END:,} are read",)
     return Query(
         question=question,
-        reference=reference or floor_ms(config.clock()),
-        reference_given=reference is not None,
-        as_of=read_time(given("as_of"), config, "as_of"),
-        during=read_window(given("during"), config),
-        moment=read_moment(given("said_by"), given("known_at"), config, given("filters")),
-        top_k=config.top_k if given("top_k") is None else options["top_k"],
-        max_tokens=given("max_tokens"),
-        index=given("index"),
-        ranking=given("ranking") or config.ranking,
-        rerank_top=config.rerank_top,
-        rerank_tokens=config.rerank_tokens,
-        mode=given("mode") or config.mode,
-        browse_calls=config.browse_calls,
-        budget=given("budget") or config.query_budget,
-        explain=given("explain", False),
+        reference=times.get("reference_date") or floor_ms(config.clock()),
+        reference_given="reference_date" in given,
+        as_of=times.get("as_of"),
+        during=window,
+        moment=moment,
+        top_k=given.get("top_k", config.top_k),
+        max_tokens=given.get("max_tokens"),
+        index=given.get("index"),
+        ranking=given.get("ranking", config.ranking),
+        mode=given.get("mode", config.mode),
+        budget=given.get("budget", config.query_budget),
+        explain=given.get("explain", False),
         warnings=warnings,
     )
 

@@ -13,13 +13,16 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from memforest.concurrency import (
+    READS,
     READS_OF_ONE,
+    WRITES,
     WRITES_OF_ONE,
     Lanes,
     Turns,
@@ -65,26 +68,27 @@ class Bounds:
         self._most_files = config.max_open_files
         self._most_bytes = config.max_cache_mb * 1_000_000
         self.uses = itertools.count()
-        self.used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
-        """When each open memory was last used, by the count of uses."""
 
     def opened(self, *pools: MemoryPool) -> list[Memory]:
         """Return the open memories of some pools, or of all."""
         with self.lock:
-            return [memory for pool in pools or self.pools for memory in pool._open.values()]
+            held = [one for pool in pools or self.pools for one in pool._held.values()]
+        return [one.memory for one in held if one.memory is not None]
 
     def beyond(self) -> list[Memory]:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
             idle = [
-                (self.used[one], pool, user, one)
+                (one.used, pool, user, one.memory)
                 for pool in self.pools
-                for user, one in pool._open.items()
-                if user not in pool._busy and not one.at_work  # nobody uses it and nothing is made for it
+                for user, one in pool._held.items()
+                # nobody uses it and nothing is made for it
+                if one.memory is not None and not one.users and not one.memory.at_work
             ]
             if not idle:
                 return []
-            opened = [memory for pool in self.pools for memory in pool._open.values()]
+            held = [one for pool in self.pools for one in pool._held.values()]
+            opened = [one.memory for one in held if one.memory is not None]
             surplus = sum(memory.cached_bytes for memory in opened) - self._most_bytes
             too_many = sum(memory.open_files for memory in opened) - self._most_files
             idle.sort(key=lambda each: each[0])
@@ -97,7 +101,8 @@ class Bounds:
                 if too_many <= 0:
                     break
                 too_many -= memory.open_files
-                closing.append(pool._open.pop(user))
+                del pool._held[user]
+                closing.append(memory)
             return closing
 
 
@@ -126,6 +131,23 @@ def no_memory(user_id: str) -> NotFoundError:
     )
 
 
+Absent = Literal["made", "refused", "empty"]
+"""What becomes of a user without a memory: one is made, it is an error, or the empty memory of `NOBODY` is read."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a pool has of one user, while the memory is open or somebody uses it."""
+
+    lanes: Lanes
+    """Keep the memory's threads from taking those of others."""
+    opening: Turns
+    memory: Memory | None = None
+    users: int = 0
+    used: int = 0
+    """When it was last used, by the count of uses."""
+
+
 class MemoryPool:
     """Opens and keeps memories by user id.
 
@@ -152,11 +174,8 @@ class MemoryPool:
         begins_anew_in_child(self)
 
     def _begin_anew(self) -> None:
-        self._open: OrderedDict[str, Memory] = OrderedDict()
-        self._busy = Counter[str]()
-        self._opening: weakref.WeakValueDictionary[str, Turns] = weakref.WeakValueDictionary()
-        self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
-        self._shared = Lanes.of_directory()
+        self._held: dict[str, _Held] = {}
+        self._shared = Turns(READS), Turns(WRITES)
         self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
 
@@ -174,25 +193,30 @@ class MemoryPool:
                     _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)
 
     async def _advance_open(self, user_id: str) -> None:
-        memory = self._take(user_id)
-        if memory is not None:
-            try:
-                with within(self._lanes_of(user_id)):
-                    if await memory.advance_due():  # why holds words that are in no log
-                        _log.warning(
-                            "summaries of %s could not be made; stats() says why", cut(repr(user_id), 60)
-                        )
-            finally:
-                self._give_back(user_id)
+        with self._use(user_id) as held, within(held.lanes):
+            if (
+                held.memory is not None and await held.memory.advance_due()
+            ):  # why holds words that are in no log
+                _log.warning("summaries of %s could not be made; stats() says why", cut(repr(user_id), 60))
 
-    def _lanes_of(self, user_id: str) -> Lanes:
-        """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
+    @contextmanager
+    def _use(self, user_id: str) -> Iterator[_Held]:
+        """Give what there is of a user for the block, in which the memory is not closed for the bounds."""
         with self._bounds.lock:
-            if (lanes := self._lanes.get(user_id)) is None:
+            if (held := self._held.get(user_id)) is None:
                 reads, writes = self._shared
-                own = Turns(WRITES_OF_ONE, self.config.busy_timeout_s)
-                lanes = self._lanes[user_id] = Lanes((Turns(READS_OF_ONE), reads), (own, writes))
-            return lanes
+                patience_s = self.config.busy_timeout_s
+                lanes = (Turns(READS_OF_ONE), reads), (Turns(WRITES_OF_ONE, patience_s), writes)
+                held = self._held[user_id] = _Held(lanes, Turns(patience_s=patience_s))
+            held.users += 1
+            held.used = next(self._bounds.uses)
+        try:
+            yield held
+        finally:
+            with self._bounds.lock:
+                held.users -= 1
+                if not held.users and held.memory is None and self._held.get(user_id) is held:
+                    del self._held[user_id]
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -205,64 +229,56 @@ class MemoryPool:
 
     @property
     def opened(self) -> list[str]:
-        """Ids of the users whose memories are open."""
+        """Ids of the users whose memories are open, the one used longest ago first."""
         with self._bounds.lock:
-            return list(self._open)
+            found = [(one.used, user) for user, one in self._held.items() if one.memory is not None]
+        return [user for _, user in sorted(found)]
 
     @asynccontextmanager
     async def open(
-        self, user_id: str, *, label: str | None = None, check: Callable[[str], object] | None = None
+        self,
+        user_id: str,
+        absent: Absent = "made",
+        *,
+        label: str | None = None,
+        check: Callable[[str], object] | None = None,
     ) -> AsyncIterator[Memory]:
-        """Open a user's memory for the block, making it when there is none; one in use is never closed.
+        """Open a user's memory for the block; one in use is never closed.
 
         Args:
             user_id: whose memory.
+            absent: what becomes of a user without a memory.
             label: a new display name of the user.
             check: called with the user's display name before a memory is made; if it raises, none is made.
+
+        Raises:
+            NotFoundError: if the user has no memory, and that is ``"refused"``.
         """
         check_id(user_id, "user_id")
         if self.config.advance_every_s and not self._advancing.at_work:
             self._advancing.begin(Budget())
-        with within(self._lanes_of(user_id)):
-            memory = self._take(user_id) if label is None else None
-            surplus: list[Memory] = []
+        with self._use(user_id) as held, within(held.lanes):
+            memory = held.memory if label is None else None
+            if memory is None and absent != "made" and not await asyncio.to_thread(self.exists, user_id):
+                if absent == "refused":
+                    raise no_memory(user_id)
+                empty = await asyncio.to_thread(self._empty)
+                async with empty.open(NOBODY) as memory:
+                    yield memory
+                return
             if memory is None:
-                memory, surplus = await self._opened(user_id, label, check)
+                memory = await self._opened(held, user_id, label, check)
+            if closing := self._bounds.beyond():
+                await close_all(closing)
             try:
-                if closing := [*surplus, *self._bounds.beyond()]:
-                    await close_all(closing)
                 yield memory
             except (StoreReplacedError, EmbedderMismatchError):
                 # The next call opens what is there now; whoever else is at work on this one gets an error too.
                 with self._bounds.lock:
-                    if self._open.get(user_id) is memory:
-                        del self._open[user_id]
+                    if held.memory is memory:
+                        held.memory = None
                 await to_thread(memory.close)
                 raise
-            finally:
-                self._give_back(user_id)
-
-    @asynccontextmanager
-    async def existing(self, user_id: str) -> AsyncIterator[Memory]:
-        """Open a user's memory for the block.
-
-        Raises:
-            NotFoundError: if the user has no memory.
-        """
-        await self._require(user_id)
-        async with self.open(user_id) as memory:
-            yield memory
-
-    @asynccontextmanager
-    async def reading(self, user_id: str) -> AsyncIterator[Memory]:
-        """Open a user's memory for the block to read it; for a user without one, an empty memory that is `NOBODY`'s."""
-        if check_id(user_id, "user_id") in self._open or await to_thread(self.exists, user_id):
-            async with self.open(user_id) as memory:
-                yield memory
-        else:
-            empty = await to_thread(self._empty)
-            async with empty.open(NOBODY) as memory:
-                yield memory
 
     def _empty(self) -> MemoryPool:
         """Return a pool outside of the directory, for the one empty memory that all users without one are read from."""
@@ -286,23 +302,19 @@ class MemoryPool:
         Raises:
             NotFoundError: if the user has no memory.
         """
-        await self._require(user_id)
-        with within(self._lanes_of(user_id)):
+        if not await asyncio.to_thread(self.exists, user_id):
+            raise no_memory(user_id)
+        with self._use(user_id) as held, within(held.lanes):
             memory = await self._open_file(user_id, None, other_embedder=True)
             try:
                 yield memory
             finally:
                 await to_thread(memory.close)
                 with self._bounds.lock:
-                    idle = gives and user_id not in self._busy
-                    outdated = self._open.pop(user_id, None) if idle else None
+                    idle = gives and held.users == 1
+                    outdated, held.memory = (held.memory, None) if idle else (None, held.memory)
                 if outdated is not None:
                     await outdated.end()
-
-    async def _require(self, user_id: str) -> None:
-        """Raise if a user has no memory."""
-        if check_id(user_id, "user_id") not in self._open and not await to_thread(self.exists, user_id):
-            raise no_memory(user_id)
 
     @asynccontextmanager
     async def filling(self, user_id: str) -> AsyncIterator[Memory]:
@@ -326,29 +338,35 @@ class MemoryPool:
 
     async def let_go(self, user_id: str) -> None:
         """Close a user's memory, if it is open; the next call opens it again."""
+        with self._use(user_id) as held:
+            await self._end(held)
+
+    async def _end(self, held: _Held, *, finish: bool = True) -> None:
+        """Close a memory, if it is open; see `Memory.end`."""
         with self._bounds.lock:
-            memory = self._open.pop(user_id, None)
+            memory, held.memory = held.memory, None
         if memory is not None:
-            await memory.end()
+            await memory.end(finish=finish)
 
     async def _opened(
-        self, user_id: str, label: str | None, check: Callable[[str], object] | None
-    ) -> tuple[Memory, list[Memory]]:
-        """Open a memory, in use from now on, unless another call does so just now; return it, and what is to be closed.
+        self, held: _Held, user_id: str, label: str | None, check: Callable[[str], object] | None
+    ) -> Memory:
+        """Return a memory that is opened now, unless another call does so just now.
 
         A file that is open twice would stay so until the memory is closed: SQLite closes none of several before the last.
         """
-        with self._bounds.lock:
-            opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
-        async with opening.turn():
-            memory = self._take(user_id) if label is None else None
-            if memory is not None:
-                return memory, []
+        async with held.opening.turn():
+            if held.memory is not None and label is None:
+                return held.memory
             if check is not None and not await to_thread(self.exists, user_id):
                 await to_thread(check, label or label_of(user_id))
             made = await self._open_file(user_id, label)
-            kept = self._take(user_id, made) or made
-            return kept, [] if kept is made else [made]
+            with self._bounds.lock:
+                kept = held.memory = held.memory or made
+                kept.label = made.label
+        if kept is not made:
+            await close_all([made])
+        return kept
 
     async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete the files of a user's memory, or count what is in them; what is under way on it here ends with an error.
@@ -359,18 +377,14 @@ class MemoryPool:
             StoreError: if a file cannot be deleted.
         """
         path = self.directory / file_name(check_id(user_id, "user_id"))
-        with self._bounds.lock:
-            opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
-        async with opening.turn():
-            if not await to_thread(path.exists):
-                raise NotFoundError(
-                    f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
-                )
-            with self._bounds.lock:
-                memory = None if dry_run else self._open.pop(user_id, None)
-            with within(self._lanes_of(user_id)):
-                if memory is not None:
-                    await memory.end(finish=False)
+        with self._use(user_id) as held, within(held.lanes):
+            async with held.opening.turn():
+                if not await to_thread(path.exists):
+                    raise NotFoundError(
+                        f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
+                    )
+                if not dry_run:
+                    await self._end(held, finish=False)
                 wait = self.config.busy_timeout_s
                 return await to_thread(
                     remove_memory, path, user_id, busy_timeout_s=wait, key=self.key, dry_run=dry_run
@@ -396,26 +410,6 @@ class MemoryPool:
                 await to_thread((await job).close)
             raise
 
-    def _take(self, user_id: str, made: Memory | None = None) -> Memory | None:
-        """Return an open memory, in use from now on; else the one that was just made; None when there is neither."""
-        with self._bounds.lock:
-            memory = self._open.get(user_id)
-            if memory is None and (memory := made) is not None:
-                self._open[user_id] = memory
-            if memory is not None:
-                self._open.move_to_end(user_id)
-                self._bounds.used[memory] = next(self._bounds.uses)
-                self._busy[user_id] += 1
-                if made is not None:
-                    memory.label = made.label
-            return memory
-
-    def _give_back(self, user_id: str) -> None:
-        with self._bounds.lock:
-            self._busy[user_id] -= 1
-            if not self._busy[user_id]:
-                del self._busy[user_id]
-
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
@@ -429,12 +423,10 @@ class MemoryPool:
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
         await self._advancing.stop()
+        for user_id in self.opened:
+            await self.let_go(user_id)
         with self._bounds.lock:
-            closing = list(self._open.values())
-            self._open.clear()
             nobody, self._nobody = self._nobody, None
-        for memory in closing:
-            await memory.end()
         if nobody is not None:
             await nobody[0].close()
             await asyncio.to_thread(nobody[1])

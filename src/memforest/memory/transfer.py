@@ -51,7 +51,7 @@ async def merge_memories(
             f"the memory of {shown(target_user)} cannot be merged into itself; name another user"
         )
     try:
-        async with source.existing(source_user):  # who is not there leaves no memory behind
+        async with source.open(source_user, "refused"):  # who is not there leaves no memory behind
             pass
     except EmbedderMismatchError as exc:
         raise EmbedderMismatchError(
@@ -61,8 +61,8 @@ async def merge_memories(
         raise StoreKeyError(
             f"{exc}; memories are merged under one key: encrypt, rekey or decrypt the other one first"
         ) from exc
-    opening = target.existing(target_user) if options.dry_run else target.open(target_user)
-    async with opening as memory, source.existing(source_user) as other:
+    opening = target.open(target_user, "refused" if options.dry_run else "made")
+    async with opening as memory, source.open(source_user, "refused") as other:
         return await memory.merge(other, options, budget=budget)
 
 

@@ -106,7 +106,7 @@ class AsyncUserMemory:
 
     async def _view(self, view: Callable[..., T], *args: Any, nothing: T | None = None, **how: Any) -> T:
         """Return what a view of the memory shows; `nothing` where a name is not found as the user has no memory."""
-        async with self._pool.reading(self.user_id) as memory:
+        async with self._pool.open(self.user_id, "empty") as memory:
             try:
                 return await memory.view(view, *args, **how)
             except NotFoundError:
@@ -118,7 +118,7 @@ class AsyncUserMemory:
         self, work: Callable[Concatenate[Memory, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Do work on the memory, which must be there."""
-        async with self._pool.existing(self.user_id) as memory:
+        async with self._pool.open(self.user_id, "refused") as memory:
             return await work(memory, *args, **kwargs)
 
     @verb("upsert_memory")
@@ -278,7 +278,7 @@ class AsyncUserMemory:
             budget=budget,
             explain=explain,
         )
-        async with self._pool.reading(self.user_id) as memory:
+        async with self._pool.open(self.user_id, "empty") as memory:
             return await memory.query(asked)
 
     @verb("search_memory")
@@ -286,7 +286,7 @@ class AsyncUserMemory:
     async def ask(self, question: str, **options: Any) -> AskResult:
         """Answer a question from the best evidence, with citations, or abstain; the options are those of `search`."""
         asked = read_question(self._config, question, **options)
-        async with self._pool.reading(self.user_id) as memory:
+        async with self._pool.open(self.user_id, "empty") as memory:
             return await memory.ask(asked)
 
     @verb()
@@ -519,7 +519,7 @@ class AsyncUserMemory:
             )
         at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
         said_ms = to_ms_or_none(read_time(said_by, self._config, "said_by"))
-        async with self._pool.reading(self.user_id) as memory:
+        async with self._pool.open(self.user_id, "empty") as memory:
             try:
                 if written and participant is not None:
                     return await memory.written_profile(participant, at_ms, said_ms, budget)
@@ -935,7 +935,9 @@ class AsyncUserMemory:
         """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
         automatic = self._config.embedder == "auto"
         opening = (
-            self._pool.existing(self.user_id) if automatic else self._pool.apart(self.user_id, gives=False)
+            self._pool.open(self.user_id, "refused")
+            if automatic
+            else self._pool.apart(self.user_id, gives=False)
         )
         async with opening as memory:
             return await memory.view(views.what_is_stale)
@@ -976,7 +978,7 @@ class AsyncUserMemory:
             BudgetError: if the budget is used up; what was made stays, and the same call goes on.
         """
         what = read_rebuild(stale=stale, index=index, embedder=embedder, progress=progress)
-        opening = self._pool.apart(self.user_id) if embedder else self._pool.existing(self.user_id)
+        opening = self._pool.apart(self.user_id) if embedder else self._pool.open(self.user_id, "refused")
         async with opening as memory:
             return await memory.rebuild(what, budget)
 

@@ -13,7 +13,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import is_dataclass
 from datetime import datetime
 from functools import cache, partial, wraps
@@ -70,10 +69,11 @@ def verb(operation: str = "") -> Callable[[V], V]:
     def decorate(function: V) -> V:
         public = function.__name__
         signature = inspect.signature(function)
+        name, about = described(public, operation)
 
         @wraps(function)
         async def call(*args: Any, **kwargs: Any) -> Any:
-            with verb_span(public, operation) as current:
+            with span(name, about) as current:
                 try:
                     given = signature.bind(*args, **kwargs).arguments
                 except TypeError:  # a required argument is missing or there are too many, as in any call; or:
@@ -273,12 +273,12 @@ def _holds(hint: Any, kinds: tuple[type, ...]) -> bool:
     )
 
 
-def verb_span(verb: str, operation: str) -> AbstractContextManager[Span]:
-    """Return the span of a verb, or of the part of it that is about one user."""
+def described(verb: str, operation: str) -> tuple[str, dict[str, str | int | float | bool]]:
+    """Return name and attributes of the spans of a verb, and of the part of it that is about one user."""
     about: dict[str, str | int | float | bool] = {"gen_ai.provider.name": PROVIDER, "memforest.verb": verb}
     if operation:
         about["gen_ai.operation.name"] = operation
-    return span(operation or f"memforest.{verb}", about)
+    return operation or f"memforest.{verb}", about
 
 
 def count_upserted(current: Span, results: Iterable[object]) -> None:

@@ -8,12 +8,12 @@ that an operation starts inherit it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from memforest.concurrency import having
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
 from memforest.records import StepUsage
@@ -55,13 +55,14 @@ class Ledger:
     """Why no further call makes sense; every later one gets it at once."""
     whole: Ledger | None = None
     """The ledger that this one is a part of, which has the budget."""
-    _warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """Of the whole operation: failures that did no harm to its result."""
     _in_flight: int = 0
     _reserved_tokens: int = 0
 
     def part(self) -> Ledger:
         """Return a ledger for a part of the operation: it counts by itself, and here."""
-        return Ledger(operation=self.operation, whole=self)
+        return Ledger(operation=self.operation, whole=self, warnings=self.warnings)
 
     @property
     def _chat(self) -> list[StepUsage]:
@@ -106,17 +107,11 @@ class Ledger:
         self._reserved_tokens += reserved
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings: failures that did no harm to the operation's result."""
-        return tuple((self.whole or self)._warnings)
-
     def warn(self, text: str) -> bool:
         """Add a warning to the operation's; return whether it is new."""
-        warnings = (self.whole or self)._warnings
-        if text in warnings:
+        if text in self.warnings:
             return False
-        warnings.append(text)
+        self.warnings.append(text)
         return True
 
     def stop(self, error: ModelRefusedError) -> None:
@@ -174,11 +169,5 @@ def current_ledger() -> Ledger:
     return _current.get() or Ledger()
 
 
-@contextmanager
-def keeping(ledger: Ledger) -> Iterator[Ledger]:
-    """Make a ledger the current one."""
-    token = _current.set(ledger)
-    try:
-        yield ledger
-    finally:
-        _current.reset(token)
+keeping = partial(having, _current)
+"""Make a ledger the current one in the block."""

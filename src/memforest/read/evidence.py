@@ -1,7 +1,6 @@
 """Making evidence of ranked hits: texts, quotes, sources and tree paths, without damaged rows.
 
-A hit is a turn or a fact (`make_evidence`), or a node of a tree (`Memories`): a summary, with the turns beneath it as its
-sources.
+A hit is a turn or a fact, or a node of a tree: a summary, with the turns beneath it as its sources.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.read.quoting import Quotes, joined
+from memforest.read.quoting import joined, read_sayings, saying_at
 from memforest.read.results import WHOLE_CHARS, Evidence
 from memforest.read.stored import turn_sources
 from memforest.reading.canonical import fact_identity
@@ -26,7 +25,8 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.facts import FactRow
+from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
@@ -60,134 +60,14 @@ def with_pinned(found: Sequence[Evidence], pinned: Sequence[Evidence], top_k: in
         del best[last]
 
 
-def shown_hits(
-    tx: Tx, snapshot: Snapshot, hits: Iterable[TurnHit], damage: dict[str, None]
-) -> Iterator[TurnHit]:
-    """Yield the hits that may be shown, each fact at its best turn only; its other turns are among its sources.
-
-    A turn that says what is hidden does not speak for itself: the facts that it supports stand in its place, as an index
-    need not know of that. The names of damaged turns and facts, whose digests do not match, are added to `damage`. Only
-    what is looked at is checked, a few hits at a time.
-    """
-    pairs, muted = snapshot.facts.pairs, snapshot.turns.muted
-    speaking = (
-        one
-        for hit in hits
-        for one in (
-            [hit]
-            if hit.fact >= 0 or not muted[hit.turn]
-            else [replace(hit, fact=fact) for fact in pairs[pairs[:, 1] == hit.turn, 0].tolist()]
-        )
-    )
-    seen: set[int] = set()
-    while block := list(islice(speaking, _BLOCK)):
-        turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
-        facts = facts_rows.facts_with_ids(
-            tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0}
-        )
-        for hit in block:
-            turn = turns.get(int(snapshot.turns.ids[hit.turn]))
-            if turn is not None:
-                damage[turn.name] = None
-                continue
-            if hit.fact >= 0:
-                fact = facts[int(snapshot.facts.ids[hit.fact])]
-                start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
-                if fact.fact_id != fact_identity(fact.text, start, end, fact.dates):
-                    damage[f"fact {fact.fact_id}"] = None
-                    continue
-                if hit.fact in seen:
-                    continue
-                seen.add(hit.fact)
-            yield hit
-
-
-def make_evidence(
-    tx: Tx,
-    snapshot: Snapshot,
-    index: Index,
-    hits: Sequence[TurnHit],
-    question: str = "",
-    forest: Forest | None = None,
-) -> list[Evidence]:
-    """Return the evidence of hits that an index ranked in a forest; of long turns the sentences with the question's words are quoted too."""
-    wanted = frozenset(lexical_tokens(asked_in(question)))
-    turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
-    fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    turns, facts = turns_with_ids(tx, turn_ids), facts_rows.facts_with_ids(tx, fact_ids)
-    facts |= {row: now for row, now in snapshot.restated.items() if row in facts}
-    supports = evidence.fact_sources(tx, fact_ids, snapshot.without)
-    quotes = Quotes.read(tx, fact_ids, snapshot)
-    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
-    paths = {} if forest is None else path_names(snapshot, index, forest, leaves)
-    until = valid_end(snapshot)
-    made = []
-    for hit, turn_id in zip(hits, turn_ids, strict=True):
-        turn = turns[turn_id]
-        own = (turn.session_id, turn.turn_id)
-        whole = _passage(turn, (SpokenText(turn.speaker, turn.text),), wanted)
-        one = Evidence(
-            text=whole[0].text,
-            quote=turn.text,
-            speaker=turn.speaker,
-            kind="turn",
-            score=hit.score,
-            scores=hit.scores,
-            said=from_ms(turn.said_ms),
-            start=from_ms(turn.said_ms),
-            end=None,
-            sources=turn_sources([own]),
-            path=paths.get(hit.leaf, ()),
-            why=hit.why,
-            metadata=json.loads(turn.metadata),
-            spoken=whole,
-        )
-        if hit.fact < 0:
-            made.append(one)
-            continue
-        fact_id, muted, end = (
-            int(snapshot.facts.ids[hit.fact]),
-            snapshot.turns.muted[hit.turn],
-            until[hit.fact],
-        )
-        fact, spoken = facts[fact_id], quotes.of(fact_id, turn_id)
-        corrected_ms = quotes.corrected_ms(fact_id, turn_id)
-        if spoken == ():  # the answer is damaged, and this turn is the question
-            spoken = whole
-        elif spoken and not muted and corrected_ms is None:
-            spoken = _passage(turn, spoken, wanted)
-        stated = None
-        if fact.start_ms is not None:
-            last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
-            stated = Interval(from_ms(fact.start_ms), last)
-        one = replace(
-            one,
-            text=fact.text if spoken is None else joined(spoken),
-            quote=quotes.alone(fact_id, turn_id) if muted else turn.text,
-            kind="fact",
-            start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
-            end=None if end == OPEN else from_ms(int(end)),
-            sources=turn_sources([own, *supports[fact_id]]),
-            fact_id=fact.fact_id,
-            dates=fact.dates,
-            statement=fact.text,
-            spoken=spoken or (),
-            precision=fact.precision,
-            stated=stated,
-            corrected=None if corrected_ms is None else from_ms(corrected_ms),
-        )
-        made.append(one)
-    return made
-
-
 def _passage(
     turn: StoredTurn, spoken: tuple[SpokenText, ...], wanted: Collection[str]
 ) -> tuple[SpokenText, ...]:
     """Return the spoken texts with the sentences of a long turn that hold more of the question's words."""
-    if not spoken or spoken[-1].speaker != turn.speaker:
+    if spoken[-1].speaker != turn.speaker:
         return spoken
     shown = None if spoken[-1].text == turn.text else spoken[-1].text
-    if len(turn.text) <= (WHOLE_CHARS if shown is None else PASSAGE_CHARS):
+    if shown is None and len(turn.text) <= WHOLE_CHARS:
         return spoken
     return (*spoken[:-1], SpokenText(turn.speaker, passage(turn.text, wanted, shown)))
 
@@ -196,21 +76,17 @@ def path_names(
     snapshot: Snapshot, index: Index, forest: Forest, nodes: Collection[int]
 ) -> dict[int, tuple[str, ...]]:
     """Return, by forest row, the path from the root down to a node: the tree's kind and name, then each node's days."""
-    if not nodes:
-        return {}
-    names = index.names(snapshot, forest)
-
-    def days(row: int) -> str:
-        span = (from_ms(int(ms[row])).date().isoformat() for ms in (forest.start_ms, forest.end_ms))
-        return "..".join(span)
-
-    return {
-        node: (
-            f"{forest.tree_kind[forest.tree[node]]} {names[forest.tree[node]]}",
-            *(days(row) for row in forest.path(node)),
+    names = index.names(snapshot, forest) if nodes else []
+    found = {}
+    for node in nodes:
+        tree, rows = forest.tree[node], forest.path(node)
+        first, last = (
+            [from_ms(int(ms)).date().isoformat() for ms in bound[rows]]
+            for bound in (forest.start_ms, forest.end_ms)
         )
-        for node in nodes
-    }
+        days = (f"{start}..{end}" for start, end in zip(first, last, strict=True))
+        found[node] = (f"{forest.tree_kind[tree]} {names[tree]}", *days)
+    return found
 
 
 SOURCE_TURNS = 50
@@ -223,26 +99,69 @@ def falling_score(hit: TurnHit | NodeHit) -> float:
 
 
 @dataclass(slots=True)
-class Memories:
-    """Reads the ranked nodes of one query, and notes those that cannot be shown.
+class EvidenceReader:
+    """Reads the ranked hits of one query as evidence, and notes those that cannot be shown.
 
-    `damage` has the names of damaged turns, in order. `unmade` has the nodes whose summary is missing or out of date:
-    an old one may tell what has been deleted since.
+    `damage` has the names of damaged turns and facts, in order. `unmade` has the nodes whose summary is missing or out of
+    date: an old one may tell what has been deleted since.
     """
 
     tx: Tx
     snapshot: Snapshot
     index: Index
     request: Search
-    damage: dict[str, None]
-    unmade: set[int] = field(default_factory=set)
+    question: str = ""
+    """As it was asked: of long turns the sentences with its words are quoted too."""
     forest: Forest | None = None
-    """What the nodes are rows of."""
+    """What leaves and nodes are rows of."""
+    damage: dict[str, None] = field(default_factory=dict)
+    unmade: set[int] = field(default_factory=set)
+    _facts: dict[int, FactRow] = field(default_factory=dict)
+    """Those that were checked, by row id."""
     _passing: NDArray[np.bool_] | None = None
     _told: dict[int, tuple[str, int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
     """By node: its text, how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
     _names: dict[int, tuple[str, str] | None] = field(default_factory=dict)
     """(Session id, turn id) by row of a turn; None of one that cannot be shown."""
+
+    def shown(self, hits: Iterable[TurnHit]) -> Iterator[TurnHit]:
+        """Yield the hits that may be shown, each fact at its best turn only; its other turns are among its sources.
+
+        A turn that says what is hidden does not speak for itself: the facts that it supports stand in its place, as an index
+        need not know of that. Turns and facts whose digests do not match are damaged. Only what is looked at is checked, a
+        few hits at a time.
+        """
+        turn_ids, fact_ids = self.snapshot.turns.ids, self.snapshot.facts.ids
+        pairs, muted = self.snapshot.facts.pairs, self.snapshot.turns.muted
+        speaking = (
+            one
+            for hit in hits
+            for one in (
+                [hit]
+                if hit.fact >= 0 or not muted[hit.turn]
+                else [replace(hit, fact=fact) for fact in pairs[pairs[:, 1] == hit.turn, 0].tolist()]
+            )
+        )
+        seen: set[int] = set()
+        while block := list(islice(speaking, _BLOCK)):
+            turns = damaged_turns(self.tx, {int(turn_ids[hit.turn]) for hit in block})
+            wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0}
+            self._facts |= facts_rows.facts_with_ids(self.tx, wanted)
+            for hit in block:
+                turn = turns.get(int(turn_ids[hit.turn]))
+                if turn is not None:
+                    self.damage[turn.name] = None
+                    continue
+                if hit.fact >= 0:
+                    fact = self._facts[int(fact_ids[hit.fact])]
+                    start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+                    if fact.fact_id != fact_identity(fact.text, start, end, fact.dates):
+                        self.damage[f"fact {fact.fact_id}"] = None
+                        continue
+                    if hit.fact in seen:
+                        continue
+                    seen.add(hit.fact)
+                yield hit
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -285,39 +204,109 @@ class Memories:
             self._names |= {turn: names.get(turn) for turn in new}
         return [name for turn in listed if (name := self._names[turn]) is not None]
 
-    def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
-        """Return the evidence of hits that `shows` let pass."""
-        made, forest = [], self.forest
+    def evidence(self, hits: Sequence[TurnHit | NodeHit]) -> list[Evidence]:
+        """Return the evidence of hits that may be shown, in their order."""
+        snapshot, forest = self.snapshot, self.forest
+        said = [hit for hit in hits if isinstance(hit, TurnHit)]
+        turns = turns_with_ids(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in said})
+        fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
+        supports = evidence.fact_sources(self.tx, fact_ids, snapshot.without)
+        sayings, until = read_sayings(self.tx, fact_ids, snapshot), valid_end(snapshot)
+        places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
+        paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
+        wanted = frozenset(lexical_tokens(asked_in(self.question)))
+        made = []
         for hit in hits:
-            assert forest is not None, "`shows` lets nothing pass without one"
-            row = hit.node
-            text, count, last_ms, pairs = self._told[row]
-            one = Evidence(
-                text=text,
-                quote="",
-                speaker="",
-                kind="memory",
+            if isinstance(hit, NodeHit):
+                made.append(self._summary(hit, paths[hit.node]))
+                continue
+            turn, muted = turns[int(snapshot.turns.ids[hit.turn])], snapshot.turns.muted[hit.turn]
+            own, is_long = (turn.session_id, turn.turn_id), len(turn.text) > PASSAGE_CHARS
+            spoken: tuple[SpokenText, ...] | None = (SpokenText(turn.speaker, turn.text),)
+            if hit.fact >= 0:
+                fact_id = int(snapshot.facts.ids[hit.fact])
+                fact, one = (
+                    snapshot.restated.get(fact_id, self._facts[fact_id]),
+                    saying_at(sayings[fact_id], turn.row),
+                )
+                if (
+                    one is None or muted or one.shown != ()
+                ):  # else the answer is damaged, and this turn is the question
+                    spoken = None if one is None else one.shown
+            if spoken and is_long and not muted:
+                spoken = _passage(turn, spoken, wanted)
+            piece = Evidence(
+                text=joined(spoken or ()),
+                quote=turn.text,
+                speaker=turn.speaker,
+                kind="turn",
                 score=hit.score,
                 scores=hit.scores,
-                said=from_ms(last_ms),
-                start=from_ms(int(forest.start_ms[row])),
-                end=from_ms(int(forest.end_ms[row])),
-                sources=turn_sources(pairs),
-                path=path_names(self.snapshot, self.index, forest, [row])[row],
+                said=from_ms(turn.said_ms),
+                start=from_ms(turn.said_ms),
+                end=None,
+                sources=turn_sources([own]),
+                path=paths.get(hit.leaf, ()),
                 why=hit.why,
-                level=int(forest.level[row]),
-                window=hit.window,
-                turns=count,
-                node_id=int(forest.ids[row]),
-                span=forest.span(row) if "conversation" in forest.tree_kind else None,
+                metadata=json.loads(turn.metadata),
+                spoken=spoken or (),
             )
-            made.append(one)
+            if hit.fact >= 0:
+                stated = None
+                if fact.start_ms is not None:
+                    last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
+                    stated = Interval(from_ms(fact.start_ms), last)
+                end, corrected_ms = int(until[hit.fact]), None if one is None else one.of.corrected_ms
+                piece = replace(
+                    piece,
+                    text=piece.text or fact.text,
+                    quote=turn.text if not muted else "" if one is None else one.words,
+                    kind="fact",
+                    start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
+                    end=None if end == OPEN else from_ms(end),
+                    sources=turn_sources([own, *supports[fact_id]]),
+                    fact_id=fact.fact_id,
+                    dates=fact.dates,
+                    statement=fact.text,
+                    precision=fact.precision,
+                    stated=stated,
+                    corrected=None if corrected_ms is None else from_ms(corrected_ms),
+                )
+            made.append(piece)
         return made
 
+    def _summary(self, hit: NodeHit, path: tuple[str, ...]) -> Evidence:
+        """Return the evidence of a node that `shows` let pass."""
+        forest, row = self.forest, hit.node
+        assert forest is not None, "`shows` lets nothing pass without one"
+        text, count, last_ms, pairs = self._told[row]
+        return Evidence(
+            text=text,
+            quote="",
+            speaker="",
+            kind="memory",
+            score=hit.score,
+            scores=hit.scores,
+            said=from_ms(last_ms),
+            start=from_ms(int(forest.start_ms[row])),
+            end=from_ms(int(forest.end_ms[row])),
+            sources=turn_sources(pairs),
+            path=path,
+            why=hit.why,
+            level=int(forest.level[row]),
+            window=hit.window,
+            turns=count,
+            node_id=int(forest.ids[row]),
+            span=forest.span(row) if "conversation" in forest.tree_kind else None,
+        )
+
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about the nodes that were left out."""
-        if not self.unmade:
-            return ()
-        which = "1 summary is" if len(self.unmade) == 1 else f"{len(self.unmade)} summaries are"
-        return (f"{which} not made yet or out of date, and left out of the evidence; resume() makes them",)
+    def warnings(self) -> list[str]:
+        """Warnings about what was left out."""
+        found = [f"{name} is damaged and left out of the evidence; {AGAIN}" for name in self.damage]
+        if self.unmade:
+            which = "1 summary is" if len(self.unmade) == 1 else f"{len(self.unmade)} summaries are"
+            found.append(
+                f"{which} not made yet or out of date, and left out of the evidence; resume() makes them"
+            )
+        return found

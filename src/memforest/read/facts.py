@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memforest.errors import InputError, NotFoundError
 from memforest.plain import Listing
 from memforest.read.corrections import corrections_about
-from memforest.read.quoting import Quotes
+from memforest.read.quoting import Sayings, read_sayings, saying_at, told_of
 from memforest.read.stored import FactPage, FactView, HistoryEntry, turn_sources
 from memforest.read.views import ViewContext, stored_session
 from memforest.reading.states import holds_many
@@ -46,7 +46,7 @@ class ToldFacts:
     facts: Mapping[int, FactRow]
     said: Mapping[int, Sequence[tuple[str, str]]]
     """Row -> (session id, turn id) of each turn."""
-    quotes: Quotes
+    sayings: Sayings
 
     @classmethod
     def read(cls, context: ViewContext, rows: Collection[int], shown: Collection[int] = ()) -> ToldFacts:
@@ -54,7 +54,7 @@ class ToldFacts:
         tx, then = context.tx, context.then
         facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(tx, rows).values())}
         said = evidence.fact_sources(tx, facts, () if then is None else then.without)
-        return cls(facts, said, Quotes.read(tx, facts.keys() & set(shown), then))
+        return cls(facts, said, read_sayings(tx, facts.keys() & set(shown), then))
 
     def pairs(self, rows: Iterable[int]) -> list[tuple[str, str]]:
         """Return the turns behind some facts, each once."""
@@ -66,7 +66,7 @@ class ToldFacts:
 
     def text(self, row: int) -> str:
         """Return what people read of a fact that is to be shown."""
-        return self.quotes.text(row, self.facts[row].text)
+        return told_of(self.sayings[row], self.facts[row].text)
 
 
 def one_fact(context: ViewContext, fact_id: str) -> FactView:
@@ -92,15 +92,16 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
     else:
         standing = Standing.at_moment(context.tx, snapshot, rows)
     labels = facts_rows.entities(context.tx, {one for several in standing.named.values() for one in several})
-    quotes = Quotes.read(context.tx, rows, snapshot)
+    sayings = read_sayings(context.tx, rows, snapshot)
     found = []
     for fact in facts:
         end_ms = standing.ends.get(fact.row, fact.end_ms)
-        corrected_ms = quotes.corrected_ms(fact.row)
+        said = saying_at(sayings[fact.row])
+        corrected_ms = None if said is None else said.of.corrected_ms
         found.append(
             FactView(
                 fact_id=fact.fact_id,
-                text=quotes.text(fact.row, fact.text),
+                text=told_of(sayings[fact.row], fact.text),
                 speaker=fact.speaker,
                 said=from_ms(fact.said_ms),
                 start=from_ms(fact.leaf_key[0]),
@@ -115,7 +116,7 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
                 superseded_by=standing.after.get(fact.row) if end_ms is not None else None,
                 dates=fact.dates,
                 statement=fact.text,
-                spoken=quotes.of(fact.row) or (),
+                spoken=(None if said is None else said.shown) or (),
                 verdict=VERDICTS[context.verdict(fact)],
                 corrected=None if corrected_ms is None else from_ms(corrected_ms),
             )

@@ -7,9 +7,8 @@ participants are called: by name, by first name, by role, "I" and "you" (`surfac
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
@@ -25,24 +24,22 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import Embedder, embed_questions
-from memforest.progress import Timer, timed
+from memforest.progress import Timer
 from memforest.read.answer import answered, turns_before, within_budget, without_questions
 from memforest.read.evidence import (
-    Memories,
+    EvidenceReader,
     falling_score,
-    make_evidence,
     pinned_hits,
-    shown_hits,
     with_pinned,
 )
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
     WARNING_CHARS,
     SearchOutcome,
+    by_level,
     candidate,
     explanation,
     first_pieces,
-    in_order,
     leaf_key,
     only,
     said_before,
@@ -58,14 +55,13 @@ from memforest.reading.date_phrases import latest_within, years_back
 from memforest.reading.entities import is_assistant
 from memforest.reading.steps import Steps
 from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
-from memforest.search.as_of import Moment, MomentCache, VerdictsAt, moment_notes
-from memforest.search.cache import SnapshotCache, Snapshots
+from memforest.search.as_of import Moment, moment_notes
+from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
 from memforest.store.database import Database
-from memforest.store.sessions import AGAIN
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached
@@ -182,11 +178,8 @@ class Query:
     max_tokens: int | None
     index: str | None
     ranking: Ranking
-    rerank_top: int = 20
-    rerank_tokens: int = 1050
     mode: str | None = None
     budget: Budget = field(default_factory=Budget)
-    browse_calls: int = 32
     explain: bool = False
     warnings: tuple[str, ...] = ()
     moment: Moment | None = None
@@ -204,25 +197,19 @@ class QueryPath:
     attached: Attached
     config: Config
     summaries: Summaries
-    verdicts_at: VerdictsAt
 
-    async def query(self, asked: Query, label: str) -> QueryResult:
-        """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
-        with keeping(Ledger(asked.budget, "query")) as ledger:
-            return (await self._at(asked.moment)._query(asked, label, ledger))[0]
+    async def query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search]:
+        """Return ranked evidence, and the question as it was read; see `AsyncMemForest.query`.
 
-    def _at(self, moment: Moment | None) -> QueryPath:
-        """Return the path that answers from what there was at a moment."""
-        if moment is None or not isinstance(self.cache, SnapshotCache):
-            return self
-        return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
-
-    async def _query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search]:
+        Args:
+            asked: the question.
+            label: who "I" is.
+            ledger: counts what is spent; the one in force.
+        """
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
-        started = time.perf_counter()
-        snapshot, waiting, index = await to_thread(self._snapshot, asked)
-        timer.add("open", started)
+        with timer.timed("open"):
+            snapshot, waiting, index = await to_thread(self._snapshot, asked)
         request, unread = await self._read(asked, snapshot, label, timer)
         maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
         host = MemoryHost(
@@ -241,24 +228,25 @@ class QueryPath:
         found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
         unranked: list[str] = []
         if reranker is not None:
-            look = partial(
-                second_look,
-                reranker,
-                asked.question,
-                prepared.request.plan,
-                found,
-                top=asked.rerank_top,
-                tokens=asked.rerank_tokens,
-                weight=asked.ranking.rerank,
-                by_time=asked.ranking.time_order != 0,
-            )
-            found, unranked = await timed(timer, "rerank", look)
-        shown: Sequence[Evidence] = first_pieces(found, asked.top_k)
+            with timer.timed("rerank"):
+                found, unranked = await second_look(
+                    reranker,
+                    asked.question,
+                    prepared.request.plan,
+                    found,
+                    top=self.config.rerank_top,
+                    tokens=self.config.rerank_tokens,
+                    weight=asked.ranking.rerank,
+                    by_time=asked.ranking.time_order != 0,
+                )
+        shown: Sequence[Evidence] = found.evidence[: asked.top_k]
+        if found.leaves:
+            shown = first_pieces(found, asked.top_k)
         if found.pinned:
             shown = with_pinned(found.evidence, found.pinned, max(len(shown), asked.top_k))
         if asked.max_tokens is not None:
             shown = within_budget(shown, asked.max_tokens)
-        evidence = in_order(shown, found.shown, asked.reference)
+        evidence = tuple(shown) if found.shown == "score" else by_level(shown, asked.reference)
         trace = {
             "generation": snapshot.generation,
             "embedder": None if self.embedder is None else self.embedder.model_id,
@@ -302,27 +290,12 @@ class QueryPath:
     async def _read(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
     ) -> tuple[Search, list[str]]:
-        """Return the planned and embedded question, and a warning if it could not be embedded.
-
-        Raises:
-            StepError: if what the planner returns is no plan.
-        """
-        names, question = surface_names(snapshot, label), asked_in(asked.question)
+        """Return the planned and embedded question, and a warning if it could not be embedded."""
+        question = asked_in(asked.question)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
-            timed(timer, "embed", partial(self._question_vectors, question, snapshot)),
-            timed(
-                timer,
-                "plan",
-                partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
-            ),
+            self._question_vectors(question, snapshot, timer), self._planned(asked, snapshot, label, timer)
         )
-        if not isinstance(plan, QuestionPlan):
-            raise StepError(
-                f"the planner {self.steps.planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
-            )
-        if plan.open_year and not asked.reference_given:
-            plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
         # The day that is asked about as the index spells days: "on March 4th" and "on 4 March" find the same. The words
         # of the date stay: without them nDCG@10 of dated questions was 3 to 8 points lower (docs/ranking.md).
         day = plan.start if plan.end is not None and plan.end - (plan.start or plan.end) <= _ONE_DAY else None
@@ -338,10 +311,27 @@ class QueryPath:
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
             asked_mode=asked.mode,
-            browse_calls=asked.browse_calls,
+            browse_calls=self.config.browse_calls,
             explain=asked.explain,
         )
         return request, warnings
+
+    async def _planned(self, asked: Query, snapshot: Snapshot, label: str, timer: Timer) -> QuestionPlan:
+        """Return the plan of a question.
+
+        Raises:
+            StepError: if what the planner returns is no plan.
+        """
+        planner, names = self.steps.planner, surface_names(snapshot, label)
+        with timer.timed("plan"):
+            plan = await planner.plan(asked.question, reference=asked.reference, names=names)
+        if not isinstance(plan, QuestionPlan):
+            raise StepError(
+                f"the planner {planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
+            )
+        if plan.open_year and not asked.reference_given:
+            plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
+        return plan
 
     async def _read_further(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer, question: str
@@ -375,7 +365,7 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = list(moment_notes(tx, asked.moment))
+            missing = [] if asked.moment is None else list(moment_notes(tx, asked.moment))
             if count := sessions.waiting(tx):
                 missing.insert(
                     0,
@@ -384,7 +374,9 @@ class QueryPath:
                 )
             return snapshot, missing, self.attached.choose(tx, asked.index)
 
-    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
+    async def _question_vectors(
+        self, question: str, snapshot: Snapshot, timer: Timer
+    ) -> tuple[_Rows, list[str]]:
         """Return the vectors of the question, and of the question without participants' names.
 
         An embedder that fails costs the vectors and a warning, not the answer: words, time order and trees are here.
@@ -397,7 +389,8 @@ class QueryPath:
         bare = without_names(question, snapshot.speakers)
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
         try:
-            rows = await embed_questions(self.embedder, [question, bare])
+            with timer.timed("embed"):
+                rows = await embed_questions(self.embedder, [question, bare])
             if snapshot.dimension != self.embedder.dimension:
                 raise maker.other_dimension()
         except EmbedderMismatchError:
@@ -412,31 +405,25 @@ class QueryPath:
             snapshot = self.cache.get(tx)
             self.attached.get(tx, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
-            wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+            wanted = max(asked.top_k + found.spare, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
-            damage: dict[str, None] = {}
-            memories = Memories(tx, snapshot, index, request, damage, forest=found.forest)
-            rankings: list[Iterable[TurnHit | NodeHit]] = [
-                shown_hits(tx, snapshot, found.hits, damage),  # at equal scores a turn comes before a node
-                found.nodes,
-            ]
-            ranked = merge(*rankings, key=falling_score)
-            shown = (hit for hit in ranked if isinstance(hit, TurnHit) or memories.shows(hit))
-            best = list(islice(shown, wanted))
+            reader = EvidenceReader(tx, snapshot, index, request, asked.question, found.forest)
+            ranked: Iterator[TurnHit | NodeHit] = reader.shown(found.hits)
+            if found.nodes:  # at equal scores a turn comes before a node
+                both = merge(ranked, found.nodes, key=falling_score)
+                ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
+            best = list(islice(ranked, wanted))
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
-            pinned = list(shown_hits(tx, snapshot, pins, damage))
-            turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
-            nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-            quoted = make_evidence(tx, snapshot, index, list(turns.values()), asked.question, found.forest)
-            made = dict(zip(turns, quoted, strict=True))
-            summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
+            scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
+            pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
+            made = reader.evidence([*best, *pinned])
+            evidence = made[: len(best)]
+            turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
-            read = best[: asked.rerank_top + found.spare] if reranks else []
+            read = best[: self.config.rerank_top + found.spare] if reranks else []
             return SearchOutcome(
-                evidence=[
-                    made[hit.turn, hit.fact] if isinstance(hit, TurnHit) else summed[hit.node] for hit in best
-                ],
-                pinned=[made[hit.turn, hit.fact] for hit in pinned],
+                evidence=evidence,
+                pinned=made[len(best) :],
                 trees=[
                     (f"{found.forest.tree_kind[tree]} {names[tree]}", round(score, 4))
                     for tree, score in found.trees
@@ -446,55 +433,41 @@ class QueryPath:
                 before=said_before(tx, snapshot, read) if reranks else [],
                 order=said_order(snapshot, read) if reranks else [],
                 shown=found.order,
-                browsed={
-                    leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
-                },
+                browsed={leaf_key(one): hit.browsed for one, hit in turns if hit.browsed is not None},
                 leaves={
-                    leaf_key(made[row]): hit.leaf
-                    for row, hit in turns.items()
-                    if request.leaf_turns and hit.leaf >= 0
+                    leaf_key(one): hit.leaf for one, hit in turns if request.leaf_turns and hit.leaf >= 0
                 },
-                warnings=(
-                    *found.warnings,
-                    *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
-                    *memories.warnings,
-                ),
+                warnings=(*found.warnings, *reader.warnings),
             )
 
-    async def ask(self, asked: Query, label: str) -> AskResult:
-        """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        with keeping(Ledger(asked.budget, "ask")) as ledger:
-            path = self._at(asked.moment)
-            with keeping(ledger.part()) as part:
-                result, read = await path._query(asked, label, part)
-            timer = Timer()
-            evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
-            before = await to_thread(turns_before, self.db, path.cache, evidence)
-            answer, answerer, warnings = await timed(
-                timer,
-                "answer",
-                partial(
-                    answered,
-                    self.steps,
-                    asked.question,
-                    plan=result.plan,
-                    reference=asked.reference,
-                    evidence=evidence,
-                    before=before,
-                    parts=read.parts,
-                ),
+    async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:
+        """Answer from the best evidence, or abstain; the arguments are those of `query`. See `AsyncMemForest.ask`."""
+        with keeping(ledger.part()) as part:
+            result, read = await self.query(asked, label, part)
+        timer = Timer()
+        evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
+        before = await to_thread(turns_before, self.db, self.cache, evidence)
+        with timer.timed("answer"):
+            answer, answerer, warnings = await answered(
+                self.steps,
+                asked.question,
+                plan=result.plan,
+                reference=asked.reference,
+                evidence=evidence,
+                before=before,
+                parts=read.parts,
             )
-            return AskResult(
-                question=asked.question,
-                answer=answer.text,
-                citations=tuple(evidence[at] for at in answer.cited),
-                reason=answer.reason,
-                result=replace(
-                    result,
-                    trace={**result.trace, "answerer": answerer},
-                    warnings=tuple(dict.fromkeys((*result.warnings, *warnings, *ledger.warnings))),
-                ),
-                usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
-                score=answer.score,
-                nearest=None if answer.nearest is None else evidence[answer.nearest],
-            )
+        return AskResult(
+            question=asked.question,
+            answer=answer.text,
+            citations=tuple(evidence[at] for at in answer.cited),
+            reason=answer.reason,
+            result=replace(
+                result,
+                trace={**result.trace, "answerer": answerer},
+                warnings=tuple(dict.fromkeys((*result.warnings, *warnings, *ledger.warnings))),
+            ),
+            usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
+            score=answer.score,
+            nearest=None if answer.nearest is None else evidence[answer.nearest],
+        )

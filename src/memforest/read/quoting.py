@@ -25,7 +25,7 @@ from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
 from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
-from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import fold, words
 
@@ -56,16 +56,6 @@ def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
         for key, sentence in said.items()
         if (plain := _plain(sentence)) and any(_within(plain, line) or _within(line, plain) for line in lines)
     )
-
-
-def hidden_sentences(tx: Tx, turns: Collection[int], at_ms: int = NOW) -> dict[int, frozenset[bytes]]:
-    """Return turn -> the digests of its sentences that corrections hid at a moment."""
-    made, places = corrections_at(tx, turns, at_ms)
-    found: dict[int, set[bytes]] = {}
-    for place in places:
-        if made[place.correction].hides:
-            found.setdefault(place.turn, set()).add(place.quote)
-    return {turn: frozenset(digests) for turn, digests in found.items()}
 
 
 def _plain(text: str) -> str:
@@ -138,92 +128,90 @@ def joined(spoken: Sequence[SpokenText]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotes:
-    """The occurrences of facts, with what was said there, and the questions that it answers; nothing of damaged turns."""
+class Saying:
+    """What was said at one occurrence of a fact, with the question that it answers; no text of a damaged turn."""
 
-    _sayings: Mapping[int, Sequence[FactOccurrence]]
-    _spoken: Mapping[FactOccurrence, tuple[SpokenText, ...]]
-    """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
-    _damaged: Mapping[int, DamagedTurn]
+    of: FactOccurrence
+    spoken: tuple[SpokenText, ...]
+    """Of rules the sentences of the turn, of a model its quote; nothing if the turn is damaged."""
+    shown: tuple[SpokenText, ...] | None
+    """What people read in the place of the statement; None where they read that, as a model or a person made it."""
+    damaged: str = ""
+    """The name of the turn, if it is damaged."""
 
-    @classmethod
-    def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
-        """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
-        sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
-        found = {one for several in sayings.values() for one in several}
-        turns, damaged = _sound(tx, {one.turns[-1] for one in found})
-        said: dict[FactOccurrence, SpokenText] = {}
-        asked_in: dict[FactOccurrence, int] = {}
-        for one in found:
-            if (turn := turns.get(one.turns[-1])) is None:
-                continue
-            if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
-                text = quoted(turn.text, one.quote)
-            else:
-                text = turn.text if one.quote is None else one.quote
-            said[one] = SpokenText(turn.speaker, text)
-            first = text.partition(MARK)[0].strip()
-            opens = bool(first) and first in turn.text[: OPENING_CHARS + len(first)]
-            quotes = one.before is not None and opens and one.maker.startswith(QUOTED_MAKERS)
-            if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
-                asked_in[one] = one.before
-        muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-        asked, _ = _sound(tx, set(asked_in.values()).difference(muted))
-        spoken: dict[FactOccurrence, tuple[SpokenText, ...]] = {}
-        for one, quote in said.items():
-            before = asked.get(asked_in[one]) if one in asked_in else None
-            question = None
-            if before is not None and before.speaker != quote.speaker:
-                question = open_question(before.text)
-            spoken[one] = (
-                (quote,)
-                if before is None or question is None
-                else (SpokenText(before.speaker, question), quote)
-            )
-        return cls(sayings, spoken, damaged)
+    @property
+    def words(self) -> str:
+        """The words of the turn that the fact was made from, and no others; nothing where they may not be shown."""
+        return "" if self.of.maker == WITHHELD or not self.spoken else self.spoken[-1].text
 
-    def of(self, fact: int, turn: int | None = None) -> tuple[SpokenText, ...] | None:
-        """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
+    @property
+    def told(self) -> str:
+        """What was said as one text, or that the turn is damaged."""
+        return f"[{self.damaged} is damaged]" if self.damaged else joined(self.spoken)
 
-        Args:
-            fact: row id.
-            turn: the turn whose occurrence is wanted; None for the one that the fact has its wording from.
-        """
-        one = self._saying(fact, turn)
-        if one is None or not one.maker.startswith(QUOTED_MAKERS):
-            return None
-        return self._spoken.get(one, ())
 
-    def alone(self, fact: int, turn: int) -> str:
-        """Return the words of a turn that a fact was made from, and no others; nothing where they may not be shown."""
-        one = self._saying(fact, turn)
-        if one is None or one.maker == WITHHELD or one not in self._spoken:
-            return ""
-        return self._spoken[one][-1].text
+Sayings = Mapping[int, Sequence[Saying]]
+"""What was said at the occurrences of facts, by row id."""
 
-    def corrected_ms(self, fact: int, turn: int | None = None) -> int | None:
-        """Return when a fact was put in the place of what was said at a turn; None where it was said there itself."""
-        one = self._saying(fact, turn)
-        return None if one is None else one.corrected_ms
 
-    def text(self, fact: int, statement: str) -> str:
-        """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
-        one = self._saying(fact, None)
-        return statement if one is None or self.of(fact) is None else self._told(one)
+def read_sayings(tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Sayings:
+    """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
+    sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
+    found = {one for several in sayings.values() for one in several}
+    rows = {one.turns[-1] for one in found}
+    damaged = damaged_turns(tx, rows)
+    turns = turns_with_ids(tx, rows.difference(damaged))
+    said: dict[FactOccurrence, SpokenText] = {}
+    asked_in: dict[FactOccurrence, int] = {}
+    for one in found:
+        if (turn := turns.get(one.turns[-1])) is None:
+            continue
+        if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
+            text = quoted(turn.text, one.quote)
+        else:
+            text = turn.text if one.quote is None else one.quote
+        said[one] = SpokenText(turn.speaker, text)
+        first = text.partition(MARK)[0].strip()
+        opens = bool(first) and first in turn.text[: OPENING_CHARS + len(first)]
+        quotes = one.before is not None and opens and one.maker.startswith(QUOTED_MAKERS)
+        if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
+            asked_in[one] = one.before
+    muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
+    asked: Mapping[int, StoredTurn] = {}
+    if questions := set(asked_in.values()).difference(muted):
+        asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
+    made: dict[FactOccurrence, Saying] = {}
+    for one in found:
+        spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
+        before = asked.get(asked_in.get(one, 0))
+        if before is not None and before.speaker != said[one].speaker:
+            question = open_question(before.text)
+            spoken = spoken if question is None else (SpokenText(before.speaker, question), *spoken)
+        shown = spoken if one.maker.startswith(QUOTED_MAKERS) else None
+        made[one] = Saying(one, spoken, shown, "" if spoken else damaged[one.turns[-1]].name)
+    return {fact: [made[one] for one in several] for fact, several in sayings.items()}
 
-    def all(self, fact: int) -> tuple[str, ...]:
-        """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
-        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact] if one.maker != WITHHELD))
 
-    def _saying(self, fact: int, turn: int | None) -> FactOccurrence | None:
-        found = self._sayings[fact]
-        fitting = (one for one in found if (one.first if turn is None else turn in one.turns))
-        return next(fitting, found[0] if found else None)
+def saying_at(several: Sequence[Saying], turn: int | None = None) -> Saying | None:
+    """Return what was said where a fact was learnt; None if it has no occurrence.
 
-    def _told(self, one: FactOccurrence) -> str:
-        if one not in self._spoken:
-            return f"[{self._damaged[one.turns[-1]].name} is damaged]"
-        return joined(self._spoken[one])
+    Args:
+        several: all that was said of it.
+        turn: row of the turn whose occurrence is wanted; None for the one that the fact has its wording from.
+    """
+    fitting = (one for one in several if (one.of.first if turn is None else turn in one.of.turns))
+    return next(fitting, several[0] if several else None)
+
+
+def told_of(several: Sequence[Saying], statement: str) -> str:
+    """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
+    one = saying_at(several)
+    return statement if one is None or one.shown is None else one.told
+
+
+def told_each(several: Sequence[Saying]) -> tuple[str, ...]:
+    """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
+    return tuple(dict.fromkeys(one.told for one in several if one.of.maker != WITHHELD))
 
 
 CORRECTED, WITHHELD = "corrected", "withheld"
@@ -242,8 +230,12 @@ def _without_hidden(
         if (one.shown if then is None else then.get(fact, 0) < HIDDEN)
     }
     turns = {one.turns[-1] for _, one in shown}
-    hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
-    texts = turns_with_ids(tx, hidden)
+    made, places = corrections_at(tx, turns, NOW if at is None else at.known_ms)
+    hidden: dict[int, set[bytes]] = {}
+    for place in places:
+        if made[place.correction].hides:
+            hidden.setdefault(place.turn, set()).add(place.quote)
+    texts = turns_with_ids(tx, hidden) if hidden else {}
     found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
     for fact, several in sayings.items():
         for one in several:
@@ -255,9 +247,3 @@ def _without_hidden(
                 maker = WITHHELD if overlaps else maker
             found[fact].append(one if maker == one.maker else one._replace(maker=maker))
     return found
-
-
-def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, StoredTurn], dict[int, DamagedTurn]]:
-    """Return turns by row id, and those of them that are damaged, whose texts are not read."""
-    damaged = damaged_turns(tx, rows)
-    return turns_with_ids(tx, [row for row in rows if row not in damaged]), damaged

@@ -160,19 +160,13 @@ def only(found: SearchOutcome, kept: Sequence[int]) -> SearchOutcome:
     )
 
 
-def in_order(evidence: Sequence[Evidence], order: Order, reference: datetime) -> tuple[Evidence, ...]:
-    """Return evidence as a reader gets it.
+def by_level(evidence: Sequence[Evidence], reference: datetime) -> tuple[Evidence, ...]:
+    """Return evidence, best first, in the order ``"level"``, eq. 11 of TiMem (arXiv 2601.02845).
 
-    ``"level"`` is eq. 11 of TiMem (arXiv 2601.02845): the lowest level first, and on each what is nearest in time to the question.
-    What was said is of level 0. An interval is as near as the nearer of its ends, and nothing is away from a question within it; of what is equally near the better comes first.
-
-    Args:
-        evidence: best first.
-        order: ``"score"`` leaves it as it is.
-        reference: the present of the question.
+    The lowest level is first, and on each what is nearest in time to the question, whose present is `reference`. What was said is
+    of level 0. An interval is as near as the nearer of its ends, and nothing is away from a question within it; of what is equally
+    near the better comes first.
     """
-    if order == "score":
-        return tuple(evidence)
     asked_ms = to_ms(reference)
 
     def key(one: Evidence) -> tuple[int, int]:

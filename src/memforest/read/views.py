@@ -24,7 +24,7 @@ from memforest.config import Config
 from memforest.errors import IndexStateError, InputError, ModelError, NotFoundError
 from memforest.plain import Listing
 from memforest.ports import Embedder
-from memforest.read.quoting import Quotes
+from memforest.read.quoting import read_sayings, told_each
 from memforest.read.stored import (
     IndexView,
     SessionPage,
@@ -330,7 +330,7 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
     made = {row: stored[keys[row]] for row in told if keys[row] in stored}
     bare = [row for row in rows if row not in made and forest.kind[row] != INNER]
     texts = {row: one.text for row, one in made.items()} | leaf_texts(tx, forest, bare)
-    quotes, said = Quotes.read(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
+    sayings, said = read_sayings(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
     named = evidence.turn_names(tx, {turn for turns in runs.values() for turn in turns})
     pairs = {row: said.get(fact, []) for row, fact in facts.items()}
     pairs |= {row: [named[turn] for turn in turns if turn in named] for row, turns in runs.items()}
@@ -349,7 +349,7 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
             # A node of a paced index that has no text yet is not out of date.
             dirty=row in told and row not in made and not index.paced,
             children=tuple(view(one, "") for one in below) if shown.rows.issuperset(below) else (),
-            quotes=quotes.all(facts[row]) if row in facts else (),
+            quotes=told_each(sayings[facts[row]]) if row in facts else (),
             sources=turn_sources(pairs.get(row, [])),
             span=forest.span(row) if spanned else None,
             window=forest.window_of(row),

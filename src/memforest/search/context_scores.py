@@ -68,15 +68,6 @@ class LeafScores:
             self.parts[name] = self.parts[name] + values if name in self.parts else values
             self.total = self.total + values
 
-    def standardise(self) -> None:
-        """Turn the total into z-scores, and the parts with it; what an average turn has is a part of its own."""
-        before, spread = self.total, float(self.total.std())
-        self.total = standardise(before)
-        # Of a total without differences nothing is left, and its parts cancel out.
-        scale = spread if self.total.any() else 1.0
-        self.parts = {name: part / scale for name, part in self.parts.items()}
-        self.parts["mean"] = np.full(len(before), -float(before.mean()) / scale)
-
 
 def read_base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
     """Return the raw relevance of turns and facts; their words are read from the file."""
@@ -91,14 +82,9 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
         n, m = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         return Base(lexical, n, n, m, fact_lexical)
     bare = request.vector if request.bare_vector is None else request.bare_vector
-    turn, turn_bare = turns.vectors.cosines_of_two(request.vector, bare)
-    return Base(
-        lexical=lexical,
-        turn=turn,
-        turn_bare=turn_bare,
-        fact=facts.vectors.cosines(bare),
-        fact_lexical=fact_lexical,
-    )
+    compared = (bare,) if np.array_equal(request.vector, bare) else (request.vector, bare)
+    found, [fact] = turns.vectors.cosines_of(*compared), facts.vectors.cosines_of(bare)
+    return Base(lexical, turn=found[0], turn_bare=found[-1], fact=fact, fact_lexical=fact_lexical)
 
 
 def fused(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
@@ -189,8 +175,12 @@ def as_said(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
-    scores.standardise()
-    return scores
+    # As z-scores: what an average turn has is a part of its own. Of a total without differences nothing is left, and its parts
+    # cancel out.
+    raw, total = scores.total, standardise(scores.total)
+    scale = float(raw.std()) if total.any() else 1.0
+    parts = {name: part / scale for name, part in scores.parts.items()}
+    return LeafScores(total, {**parts, "mean": np.full(len(raw), -float(raw.mean()) / scale)})
 
 
 @once_per_snapshot

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.scores import Scores, bm25_idf, bm25_weight
+from memforest.search.scores import Scores, term_scores
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store.connections import Tx
@@ -133,8 +133,8 @@ def bm25(
         return scores
     mean = float(lengths.mean())
     for rows, counts in _found(tx, snapshot, kind, tokens, max_tokens):
-        weight = bm25_weight(counts.astype(np.float64), lengths[rows], mean, k1=K1, b=B)
-        scores[rows] += bm25_idf(len(lengths), len(rows)) * weight
+        times = counts.astype(np.float64)
+        scores[rows] += term_scores(times, lengths[rows], mean, len(lengths), k1=K1, b=B)
     return scores
 
 
@@ -172,7 +172,7 @@ def bm25_of_runs(
         if len(runs):
             times: Scores = np.zeros(len(runs))
             np.add.at(times, where, counts[here])
-            scores[runs] += bm25_idf(count, len(runs)) * bm25_weight(times, lengths[runs], mean, k1=k1, b=b)
+            scores[runs] += term_scores(times, lengths[runs], mean, count, k1=k1, b=b)
     return scores
 
 

@@ -40,65 +40,56 @@ def standardise(values: NDArray[np.floating]) -> Scores:
     return centred
 
 
-def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> Scores:
-    """Return the cosine of every row with a vector, all of unit length; shapes (n, d) and (d,) to (n,).
+def cosines(rows: NDArray[np.float32], *vectors: NDArray[np.float32]) -> list[Scores]:
+    """Return the cosines of every row with each vector, all of unit length; shapes (n, d) and (d,) to (n,).
 
-    Summed in this thread, row by row. `@` hands a matrix of a few hundred rows to several BLAS threads, and waiting
-    for them on a busy machine took up to a hundred times as long as the sum.
+    The rows, which are the most of it, are read once. Summed in this thread, row by row. `@` hands a matrix of a few hundred rows to
+    several BLAS threads, and waiting for them on a busy machine took up to a hundred times as long as the sum.
 
     Example:
-        >>> cosines(np.eye(2, dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)).tolist()
-        [0.0, 1.0]
+        >>> [found.tolist() for found in cosines(np.eye(2, dtype=np.float32), *np.eye(2, dtype=np.float32))]
+        [[1.0, 0.0], [0.0, 1.0]]
     """
-    return np.asarray(_dot_rows(rows, vector, out=np.empty(len(rows), dtype=np.float32)), dtype=np.float64)
+    found = np.empty((len(vectors), len(rows)), dtype=np.float32)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        for own, vector in zip(found, vectors, strict=True):
+            _dot_rows(rows[part], vector, out=own[part])
+    return list(found.astype(np.float64))
 
 
 _dot_rows: Callable[..., NDArray[np.float32]] = getattr(np, "vecdot", None) or partial(np.einsum, "nd,d->n")
 """`vecdot`, of NumPy 2.0, takes 0.7 of the time of the other."""
 
-
-def cosines_of_two(
-    rows: NDArray[np.float32], one: NDArray[np.float32], other: NDArray[np.float32]
-) -> tuple[Scores, Scores]:
-    """Return the cosines of every row with two vectors; the rows, which are the most of it, are read once.
-
-    Example:
-        >>> [c.tolist() for c in cosines_of_two(np.eye(2, dtype=np.float32), *np.eye(2, dtype=np.float32))]
-        [[1.0, 0.0], [0.0, 1.0]]
-    """
-    if np.array_equal(one, other):
-        both = cosines(rows, one)
-        return both, both
-    found = np.empty((2, len(rows)), dtype=np.float32)
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(first, first + _ROWS_AT_ONCE)
-        _dot_rows(rows[part], one, out=found[0, part])
-        _dot_rows(rows[part], other, out=found[1, part])
-    return found[0].astype(np.float64), found[1].astype(np.float64)
-
-
 _ROWS_AT_ONCE = 512
 """So many rows stay in the processor's cache between two products."""
 
 
-def bm25_idf(total: int, matching: int) -> float:
-    """Return the inverse document frequency of a term, never negative.
-
-    Source: Robertson & Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", §3, with
-    1 added inside the logarithm, which keeps it positive.
-    """
-    return float(np.log1p((total - matching + 0.5) / (matching + 0.5)))
-
-
-def bm25_weight(
-    counts: NDArray[np.floating], lengths: NDArray[np.floating], mean_length: float, *, k1: float, b: float
+def term_scores(
+    counts: NDArray[np.floating],
+    lengths: NDArray[np.floating],
+    mean_length: float,
+    total: int,
+    *,
+    k1: float,
+    b: float,
 ) -> Scores:
-    """Return the saturated, length-normalised weight of a term that occurs `counts` times, per document.
+    """Return the BM25 scores of one term in the documents that hold it, never negative.
 
-    Source: as `bm25_idf`. `lengths` are the documents' lengths in tokens.
+    Source: Robertson & Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", §3, with 1 added inside the
+    logarithm, which keeps it positive.
+
+    Args:
+        counts: how often each of these documents holds it.
+        lengths: theirs, in tokens.
+        mean_length: of all documents.
+        total: how many documents there are.
+        k1: how fast more of one word stops to count.
+        b: how far longer documents are held to be so.
     """
+    rarity = float(np.log1p((total - len(counts) + 0.5) / (len(counts) + 0.5)))
     norm = k1 * (1 - b + b * lengths / max(mean_length, 1e-9))
-    return np.asarray(counts * (k1 + 1) / (counts + norm), dtype=np.float64)
+    return rarity * np.asarray(counts * (k1 + 1) / (counts + norm), dtype=np.float64)
 
 
 def stable_order(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -252,13 +243,12 @@ def leading(scores: Scores, ties: NDArray[np.int64], count: int) -> NDArray[np.i
         >>> leading(np.array([0.5, 0.9, 0.5]), np.array([7, 8, 3]), 2).tolist()
         [1, 2]
     """
-    if count >= len(scores):
-        return order(scores, ties)
     if count <= 0:
         return np.zeros(0, dtype=np.int64)
-    rounded = np.round(scores, 9)
-    least = np.partition(rounded, len(rounded) - count)[len(rounded) - count]
-    rows = np.flatnonzero(rounded >= least)
+    rounded, rows = np.round(scores, 9), np.arange(len(scores))
+    if count < len(scores):
+        least = np.partition(rounded, len(rounded) - count)[len(rounded) - count]
+        rows = np.flatnonzero(rounded >= least)
     return rows[np.lexsort((ties[rows], -rounded[rows]))][:count].astype(np.int64)
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from memforest.concurrency import to_thread
 from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.ports import Embedder
-from memforest.search.scores import Scores, cosines, cosines_of_two
+from memforest.search.scores import Scores, cosines
 from memforest.store import derived, meta
 from memforest.store.connections import Tx
 from memforest.store.database import Database
@@ -166,25 +166,23 @@ class VectorTable:
 
         Each is summed by itself, so it does not depend on where the row stands.
         """
-        return self.cosines_of_two(vector, vector)[0]
+        return self.cosines_of(vector)[0]
 
-    def cosines_of_two(self, one: Floats, other: Floats) -> tuple[Scores, Scores]:
-        """Return `cosines` with two unit vectors; the rows are read once."""
+    def cosines_of(self, *vectors: Floats) -> list[Scores]:
+        """Return `cosines` with each of some unit vectors; the rows are read once."""
         array = self._shared.array[int(self._plain) : self._used]
         if len(array) < SIDE_BY_SIDE or (os.cpu_count() or 1) < 2:
-            first, second = cosines_of_two(array, one, other)
+            found = cosines(array, *vectors)
         else:  # rows are independent, so two halves may run in parallel
             middle = len(array) // 2
-            with Side(partial(cosines_of_two, array[middle:], one, other)) as side:
-                head = cosines_of_two(array[:middle], one, other)
-            first, second = (np.concatenate(pair) for pair in zip(head, side.result(), strict=True))
-        if self._plain:
-            return first, second
-        return np.take(first, self._places), np.take(second, self._places)
+            with Side(partial(cosines, array[middle:], *vectors)) as side:
+                head = cosines(array[:middle], *vectors)
+            found = [np.concatenate(pair) for pair in zip(head, side.result(), strict=True)]
+        return found if self._plain else [np.take(one, self._places) for one in found]
 
     def cosines_at(self, rows: Ints, vector: Floats) -> Scores:
         """Return `cosines` of some rows, shape (len(rows),), at the cost of those."""
-        return cosines(self[rows], vector)
+        return cosines(self[rows], vector)[0]
 
     def changed(self, take: Ints, rows: Sequence[int] | Ints, vectors: Floats) -> VectorTable:
         """Return a table that differs from this one in some rows.

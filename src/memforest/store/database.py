@@ -181,7 +181,6 @@ class Database:
         self._write_lock = threading.RLock()
         self._readers_lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._closed = False
         self._opened: set[Connection] = set()
         self._most_opened = 0
         self._has_schema = False
@@ -210,26 +209,25 @@ class Database:
         _alive.add(self)
 
     def _open_writer(self, *, existed: bool = True) -> Connection:
-        """Return the writing connection, opened if there is none."""
+        """Open the writing connection, and return it."""
         if self.file.readonly:
             raise StoreWriteError(
                 f"{self.path.name!r} cannot be written: the file or its directory is read-only"
             )
-        if self._writer is None:
-            conn = None
-            try:
-                with mapped_errors(self.path):
-                    conn = self._connect()
-                self._set_up(conn, existed)
-            except BaseException as exc:
-                if conn is not None:
-                    self._drop(conn)
-                if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
-                    # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
-                    self.file.require_same()
-                raise
-            self._writer = conn
-        return self._writer
+        conn = None
+        try:
+            with mapped_errors(self.path):
+                conn = self._connect()
+            self._set_up(conn, existed)
+        except BaseException as exc:
+            if conn is not None:
+                self._drop(conn)
+            if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
+                # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
+                self.file.require_open()
+            raise
+        self._writer = conn
+        return conn
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
@@ -247,7 +245,7 @@ class Database:
                         if existed and (found != 0 or tables):
                             raise self._foreign()
                         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    self.file.require_same()  # a log would be made for the file that has its name now
+                    self.file.require_open()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
             except StoreLockedError:
@@ -292,13 +290,14 @@ class Database:
             CorruptStoreError: if it fails on rows that contradict each other.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis, IndexStateError):
-            self._require_open()
-            conn = self._open_writer()
+            self.file.require_open()
+            conn = self._writer or self._open_writer()
             with transaction(conn, writes=True):
-                self._check_schema(conn)
+                if self._has_schema and conn.value("PRAGMA user_version") != VERSION:
+                    raise self._other_schema(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
-            self.file.require_same()
+            self.file.require_open()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -311,7 +310,7 @@ class Database:
         """
         with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError, IndexStateError):
             with self._readers_lock:
-                self._require_open()
+                self.file.require_open()
                 while self._idle and self.file.readonly and self.file.outdated:
                     self._drop(self._idle.pop())
                 idle = self._idle.pop() if self._idle else None
@@ -320,13 +319,14 @@ class Database:
                 set_up_reader(conn)
             try:
                 with transaction(conn):
-                    self._check_schema(conn)
+                    if self._has_schema and conn.value("PRAGMA user_version") != VERSION:
+                        raise self._other_schema(conn)
                     yield conn
                     if self.file.readonly:
                         self.file.check_unchanged()
             finally:
                 with self._readers_lock:
-                    kept = not self._closed and len(self._idle) < MAX_IDLE_READERS
+                    kept = not self.file.closed and len(self._idle) < MAX_IDLE_READERS
                     if kept:
                         self._idle.append(conn)
                 if not kept:
@@ -344,7 +344,7 @@ class Database:
             StoreReplacedError: if the file was deleted or replaced since it was opened.
         """
         with GATE.inside(), mapped_errors(self.path):
-            self._require_open()
+            self.file.require_open()
             conn = self._connect()
             try:
                 set_up_reader(conn)
@@ -390,22 +390,12 @@ class Database:
         with self.read():
             pass
 
-    def _check_schema(self, tx: Tx) -> None:
-        """Refuse a file of another schema, also one that was put in its place while this process had it open.
-
-        Raises:
-            SchemaVersionError: if that is so.
-        """
-        if self._has_schema and (found := tx.value("PRAGMA user_version")) != VERSION:
-            raise SchemaVersionError(
-                f"{self.path.name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
-                "export it with the version that wrote it, and import that here"
-            )
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
-        self.file.require_same()
+    def _other_schema(self, tx: Tx) -> SchemaVersionError:
+        """Return the error of a file of another schema, also one that was put in the place of ours while it was open."""
+        return SchemaVersionError(
+            f"{self.path.name!r} has schema {version(tx)} and this memforest reads schema {VERSION} alone; "
+            "export it with the version that wrote it, and import that here"
+        )
 
     @property
     def open_files(self) -> int:
@@ -428,8 +418,8 @@ class Database:
             StoreWriteError: if the disk is full or read-only.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
-            self._require_open()
-            yield self._open_writer()
+            self.file.require_open()
+            yield self._writer or self._open_writer()
 
     @contextmanager
     def unfolded(self) -> Iterator[None]:
@@ -454,9 +444,9 @@ class Database:
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
         with GATE.inside(), self._write_lock, self._readers_lock:
-            if self._closed:
+            if self.file.closed:
                 return
-            self._closed = True
+            self.file.closed = True
             # A reader in use elsewhere is closed when it is given back.
             while self._idle:
                 self._drop(self._idle.pop())

@@ -27,16 +27,16 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 from memforest.errors import (
     ForeignStoreError,
     InputError,
+    StoreClosedError,
     StoreKeyError,
     StoreLockedError,
     StoreReplacedError,
@@ -215,6 +215,8 @@ class DatabaseFile:
         self.plain_with_key = False
         """Whether there is a key, and nothing says that the file is encrypted; it is only looked at then."""
         self._seen: State = (0, 0, 0, 0)
+        self.closed = False
+        """Whether nothing is to be done with it any more."""
         self.private = True
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
         refuse_link(path)
@@ -316,12 +318,15 @@ class DatabaseFile:
             )
         return error
 
-    def require_same(self) -> None:
-        """Raise if the file that was opened is no longer the one at its path.
+    def require_open(self) -> None:
+        """Raise if the file was closed, or is no longer the one at its path.
 
         Raises:
+            StoreClosedError: if it was closed.
             StoreReplacedError: if it was deleted or replaced.
         """
+        if self.closed:
+            raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
         if identity_of(self.path) != self.identity:
             raise StoreReplacedError(
                 f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
@@ -482,8 +487,6 @@ LEAVES, INNER = (10, 13), (2, 5)
 """Types of b-tree pages: the first byte of each."""
 MOST_PAGES = 1 << 25
 """From so many pages on the first byte of an overflow page, whose number it begins with, may look like such a type."""
-CHUNK = 256
-"""Pages read at once."""
 LOG_HEADER, FRAME_HEADER = 32, 24
 
 descriptors: dict[Identity, dict[str, int]] = {}
@@ -536,7 +539,9 @@ def scrub(path: Path, pages: Collection[int] | None = None) -> int:
             return 0
         wanted = range(1, count + 1) if pages is None else sorted(page for page in pages if page <= count)
         changed = 0
-        for number, page in _read(raw, wanted, size):
+        for number in wanted:
+            os.lseek(raw, (number - 1) * size, os.SEEK_SET)
+            page = os.read(raw, size)
             start = 100 if number == 1 else 0
             if len(page) < start + 12 or page[start] not in (*LEAVES, *INNER):
                 continue  # no page of a b-tree
@@ -550,17 +555,6 @@ def scrub(path: Path, pages: Collection[int] | None = None) -> int:
         if changed:
             os.fsync(raw)
         return changed
-
-
-def _read(raw: int, wanted: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield pages by number; those that follow one another are read together."""
-    # Numbers that follow one another differ from their positions by the same.
-    for _, group in groupby(enumerate(wanted), key=lambda pair: (pair[1] - pair[0], pair[0] // CHUNK)):
-        run = [number for _, number in group]
-        os.lseek(raw, (run[0] - 1) * size, os.SEEK_SET)
-        read = os.read(raw, len(run) * size)
-        for at, number in enumerate(run):
-            yield number, read[at * size : (at + 1) * size]
 
 
 def _descriptor(path: Path, suffix: str = "") -> int:

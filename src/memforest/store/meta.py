@@ -229,11 +229,6 @@ def index_rows(tx: Tx) -> list[IndexRow]:
     return tx.rows(IndexRow, "SELECT name, settings FROM index_ ORDER BY name")
 
 
-def find_index(tx: Tx, name: str) -> IndexRow | None:
-    """Return an index of a memory, or None."""
-    return tx.row(IndexRow, "SELECT name, settings FROM index_ WHERE name = ?", (name,))
-
-
 def add_index(tx: Tx, row: IndexRow) -> None:
     """Insert an index."""
     tx.execute("INSERT INTO index_ (name, settings) VALUES (?, ?)", row)

@@ -94,14 +94,13 @@ class Attached:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
         """
-        row = meta.find_index(tx, name)
-        if row is not None:
-            return self.open(row)
+        rows = {row.name: row for row in meta.index_rows(tx)}
+        if name in rows:
+            return self.open(rows[name])
         index = make_index(name, self._config.index_settings.get(name))
         if listed or name not in STORED_NOTHING:  # else it has nothing of its own
-            has = ", ".join(one.name for one in meta.index_rows(tx))
             raise NotFoundError(
-                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {has}"
+                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {', '.join(rows)}"
             )
         return index
 
@@ -112,10 +111,11 @@ class Attached:
             tx: a transaction.
             name: the one asked for; None for the first that is configured and that the memory has.
         """
-        if name is None:
-            own = [row.name for row in meta.index_rows(tx)]
-            name = next((one for one in (*self._config.indexes, *own) if one in own), None)
-        return make_index("flat") if name is None else self.get(tx, name)
+        if name is not None:
+            return self.get(tx, name)
+        rows = {row.name: row for row in meta.index_rows(tx)}
+        chosen = next((one for one in (*self._config.indexes, *rows) if one in rows), None)
+        return make_index("flat") if chosen is None else self.open(rows[chosen])
 
     def open(self, row: IndexRow) -> Index:
         """Return the index of a row, with the settings kept in the file, and the configured ones for the rest.
@@ -143,7 +143,7 @@ class Attached:
             ConfigError: if the name is unknown, the settings are wrong, or the memory has it already.
         """
         index = make_index(name, self._config.index_settings.get(name), given)
-        if meta.find_index(tx, name) is not None:
+        if any(row.name == name for row in meta.index_rows(tx)):
             raise ConfigError(f"this memory has the index {name!r} already")
         meta.add_index(tx, IndexRow(name, kept_json(index.settings, given)))
 
@@ -219,7 +219,7 @@ def _as_kept(value: Any) -> str:
 
 def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> None:
     """Let a memory keep the configured settings of an index from now on."""
-    row = meta.find_index(tx, name)
+    row = next((one for one in meta.index_rows(tx) if one.name == name), None)
     if row is None:
         return
     if changed := changed_settings(config, row, attached.open(row)):
