@@ -71,10 +71,18 @@ def put_session(
     """Store a session of Ana's turns, a second apart, in chunks of `chunk` turns; return its row and theirs."""
     row = sessions.add_session(tx, session_id, infer=True, stored_ms=0, metadata={})
     turns = [Turn(f"t{n}", "Ana", text, from_ms(at_ms + 1000 * n), ordinal=n) for n, text in enumerate(texts)]
-    ids = sessions.add_turns(tx, row, turns, 0)
+    ids = add_turns(tx, row, turns)
     starts = range(0, len(texts), chunk)
     sessions.add_chunks(tx, row, [(n, at, min(at + chunk, len(texts)) - 1) for n, at in enumerate(starts)])
     return row, ids
+
+
+def add_turns(tx: Connection, session: int, turns: Sequence[Turn], stored_ms: int = 0) -> list[int]:
+    """Store turns of a session, and return their rows."""
+    name = value(tx, "SELECT session_id FROM session WHERE id = ?", session)
+    return sessions.insert_turns(
+        tx, [sessions.StoredTurn.of(turn, session, name, stored_ms) for turn in turns]
+    )
 
 
 def chunk_of(tx: Connection, turn: int) -> int:

@@ -15,6 +15,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.stored import (
     add_mention,
     add_state,
+    add_turns,
     empty_memory,
     put_entity,
     put_fact,
@@ -73,7 +74,7 @@ class World:
             )
             for n in range(1 + b % 4)
         ]
-        ids = sessions.add_turns(self.tx, row, said, 0)
+        ids = add_turns(self.tx, row, said, 0)
         sessions.add_chunks(self.tx, row, [(0, 0, len(said) - 1)])
         for n, turn in enumerate(ids):
             derived.put_words(self.tx, "turn", turn, ["hm"] * (n + 1))

@@ -38,7 +38,7 @@ def built() -> Iterator[Connection]:
     with closing(empty_memory()) as tx:
         meta.add_index(tx, meta.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
-        sessions.set_status(tx, row, "ingested")
+        tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
         for chunk in sessions.chunks(tx, row):
             skipped = [(chunk.last, "why")]
             finish_chunk(tx, chunk.row, "extracted", maker="m", skipped=skipped)

@@ -319,7 +319,7 @@ class Memory:
                     if defer:  # each is stored in a transaction of its own, and left to `resume`
                         for at, arrival in enumerate(arrivals):
                             if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
-                                await batch.defer(at, stored)
+                                batch.defer(at, stored)
                         await batch.finish(refresh=None)
                     else:
                         for group in groups_of(arrivals, together=self._steps.extracts_apart):
@@ -462,7 +462,12 @@ class Memory:
         turns, names = [one.turns for one in left], [one.session_id for one in left]
         for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
             await batch.process(
-                {at: StoredSession(left[at].row, left[at].session_id, unfinished=True) for at in group}
+                {
+                    at: StoredSession(
+                        left[at].row, left[at].session_id, unfinished=True, infer=left[at].infer
+                    )
+                    for at in group
+                }
             )
         await writer.fill_vectors()
         self._summaries.try_again()

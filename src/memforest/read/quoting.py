@@ -25,7 +25,7 @@ from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
 from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
-from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import fold, words
 
@@ -144,7 +144,7 @@ class Quotes:
     _sayings: Mapping[int, Sequence[FactOccurrence]]
     _spoken: Mapping[FactOccurrence, tuple[SpokenText, ...]]
     """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
-    _damaged: Mapping[int, DamagedTurn]
+    _damaged: Mapping[int, StoredTurn]
 
     @classmethod
     def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
@@ -257,7 +257,7 @@ def _without_hidden(
     return found
 
 
-def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, StoredTurn], dict[int, DamagedTurn]]:
+def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, StoredTurn], dict[int, StoredTurn]]:
     """Return turns by row id, and those of them that are damaged, whose texts are not read."""
     damaged = damaged_turns(tx, rows)
     return turns_with_ids(tx, [row for row in rows if row not in damaged]), damaged

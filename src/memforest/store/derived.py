@@ -121,9 +121,12 @@ def dimension(tx: Tx) -> int | None:
 def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the vectors that some item with the same text has already."""
     found: dict[bytes, bytes] = {}
-    for table in VECTOR_TABLES.values():
-        for part, marks in parts({one for one in digests if one not in found}):
-            found |= tx.pairs(f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})", part)
+    for part, marks in parts(digests):
+        of_part = (
+            f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})"
+            for table in VECTOR_TABLES.values()
+        )
+        found |= tx.pairs(" UNION ALL ".join(of_part), part * len(VECTOR_TABLES))
     return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 

@@ -66,8 +66,10 @@ class SessionWriter:
             StoreError: if the memory cannot be written.
         """
         timer = stored[-1].timer
-        with timer.timed("store"):
-            loaded = await to_thread(self.load, stored)
+        loaded: Sequence[StoredSession | SessionConflictError] = stored
+        if not all(one.turns for one in stored):  # they were received by an earlier call
+            with timer.timed("store"):
+                loaded = await to_thread(self._load, stored)
         with timer.timed("extract"):
             extracted = await all_of(
                 extract(one, self.steps, self.vectors, self.threshold, self.watch)
@@ -84,7 +86,7 @@ class SessionWriter:
             committed = iter([await commit_in_parts(self.db, self.config, one, timer) for one in extracted])
         return [next(committed) if isinstance(one, StoredSession) else one for one in loaded]
 
-    def load(self, stored: Sequence[StoredSession]) -> list[StoredSession | SessionConflictError]:
+    def _load(self, stored: Sequence[StoredSession]) -> list[StoredSession | SessionConflictError]:
         """Read the turns and open chunks of sessions; an error stands for one that another writer has overwritten."""
         loaded: list[StoredSession | SessionConflictError] = []
         with self.db.read() as tx:
@@ -207,14 +209,10 @@ class Batch:
             "received", stored.session_id, turns, len(stored.refused), turns + len(stored.refused)
         )
 
-    async def defer(self, at: int, stored: StoredSession) -> None:
+    def defer(self, at: int, stored: StoredSession) -> None:
         """Leave a session as it was received; its result names the chunks that are to be read."""
         self._stored[at] = stored
-        open_ = stored.new_turns or stored.unfinished
-        loaded = await to_thread(self.writer.load, [stored]) if open_ else []
-        self._deferred[at] = tuple(
-            chunk for one in loaded if isinstance(one, StoredSession) for chunk in one.open_chunks
-        )
+        self._deferred[at] = tuple(stored.open_chunks)
 
     def _tell_finished(self) -> None:
         """Tell that the sessions that were processed last are written, or have failed."""

@@ -306,10 +306,10 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
 def retract_session(tx: Tx, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
     reworded = [retract_chunk(tx, chunk.row) for chunk in sessions.chunks(tx, session)]
-    turns = sessions.turns(tx, session)
-    take_out(tx, [row for row, _ in turns])
+    turns = sessions.turns_of_session(tx, session)
+    take_out(tx, [turn.row for turn in turns])
     sessions.delete_session(tx, session)
-    demote_silent(tx, {turn.speaker for _, turn in turns})
+    demote_silent(tx, {turn.speaker for turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)

@@ -93,7 +93,7 @@ def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedK
     if target.turn is not None:
         found.whole([_turn(tx, *target.turn)])
     elif target.session_id is not None:
-        found.whole(row for row, _ in sessions.turns(tx, _session(tx, target.session_id)))
+        found.whole(sessions.rows_at(tx, _session(tx, target.session_id)).values())
     elif target.fact_id is not None:
         _fact(tx, found, target.fact_id)
     elif target.entity is not None:

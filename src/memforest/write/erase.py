@@ -329,7 +329,7 @@ def _settle_session(
     metadata = json.dumps(stored.metadata, ensure_ascii=False)
     if stored.metadata and stored.turns:
         said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
-        left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
+        left = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, session))
         lost = frozenset[str]().union(*said) - frozenset[str]().union(*left)
         metadata = _scrubbed(metadata, lost, texts)
     if erase.mark_erased(tx, session, metadata):

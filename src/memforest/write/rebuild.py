@@ -252,9 +252,7 @@ def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSessio
                 session = sessions.session_with_row(tx, row)
             except KeyError:
                 continue
-            stored = load(tx, writer.config, StoredSession(row, session.session_id))
-            if not stored.turns:
-                continue
+            stored = load(tx, writer.config, StoredSession(row, session.session_id, infer=session.infer))
             old, new = _recut(writer, session.infer, sessions.chunks(tx, row), sorted(stored.turns))
             found.append((replace(stored, chunk_rows=new), old))
     return found
@@ -290,8 +288,9 @@ def _replace(writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkR
         if made.model is not None:
             check_own(tx, writer.db.path, made.model)
         now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-        turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
-        same = turns == made.stored.turns and all(now.get(chunk.row) == chunk for chunk in old)
+        turns = {at: row for at, (row, _) in made.stored.turns.items()}
+        same = turns == sessions.rows_at(tx, made.stored.row)
+        same = same and all(now.get(chunk.row) == chunk for chunk in old)
         if not now or not same:
             return "another writer has changed it meanwhile"
         _write(tx, writer, made, old)
@@ -307,13 +306,12 @@ def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[
     known = meta.facts_stored(tx, [chunk.row for chunk in old])
     for chunk in old:
         retract_chunk(tx, chunk.row)
-    wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
-    sessions.add_chunks(tx, made.stored.row, wanted)
-    rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-    outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
-    done = CommittedSession()
-    if outcomes:
-        commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
+    if made.outcomes:
+        wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
+        sessions.add_chunks(tx, made.stored.row, wanted)
+        rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
+        outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
+        commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), CommittedSession())
     meta.keep_stored(tx, known)
     meta.bump(tx)
 

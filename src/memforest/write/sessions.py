@@ -39,7 +39,7 @@ CONTEXT_TURNS = 2
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session whose turns are stored, and what its write has changed so far; `load` adds what is to be extracted."""
+    """A session whose turns are stored, what its write has changed so far, and what is to be extracted, which `load` adds."""
 
     row: int
     session_id: str
@@ -110,19 +110,16 @@ def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
     Raises:
         SessionConflictError: if another writer has overwritten the session.
     """
-    try:
-        infer = sessions.session_with_row(tx, stored.row).infer
-    except KeyError:
-        raise overwritten() from None
-    turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
+    said = sessions.turns_of_session(tx, stored.row)
+    if not said:
+        raise overwritten()
     open_ = [one for one in sessions.chunks(tx, stored.row) if one.status in ("pending", "failed")]
     first = min((one.first for one in open_), default=0) - CONTEXT_TURNS
-    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
+    damaged = {one.ordinal: one.name for one in said if one.ordinal >= first and one.is_damaged}
     return replace(
         stored,
-        infer=infer,
         day_first=order_of(tx, config),
-        turns=turns,
+        turns={one.ordinal: (one.row, one.turn) for one in said},
         chunk_rows=[one for one in open_ if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
     )
@@ -261,7 +258,7 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
     ended = superseded_facts(tx, states)
     texts = facts.facts_with_ids(tx, {*added, *merged, *(row for row, _ in ended)})
     chunks = sessions.chunks(tx, write.session, write.first, write.first + write.turns - 1)
-    ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
+    ids = {turn.ordinal: turn.turn_id for turn in sessions.turns_of_session(tx, write.session)}
     return replace(
         result,
         turns_added=write.turns,
