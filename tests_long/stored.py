@@ -134,7 +134,7 @@ def finish_chunk(
 
 def add_mention(tx: Connection, where: OccurrenceRef, entity: int, role: str) -> None:
     """Record that an occurrence of a fact names an entity."""
-    facts.add_mentions(tx, [(where[0], entity, where[1], facts.ROLES[role])])
+    facts.add_named(tx, [(where[0], entity, where[1], facts.ROLES[role])])
 
 
 def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -> int:
@@ -142,7 +142,7 @@ def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -
     sql = "SELECT coalesce(f.start_ms, o.said_ms) FROM fact f, occurrence o WHERE f.id = ? AND o.id = ?"
     at_ms = value(tx, sql, *where)
     one = facts.NewState(*where, entity, state.attribute, state.value, state.previous, state.change, at_ms)
-    return facts.add_states(tx, [one])[0]
+    return facts.add_named(tx, states=[one])[0]
 
 
 def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
@@ -152,7 +152,7 @@ def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
 
 def add_relation(tx: Connection, where: OccurrenceRef, source: int, label: str, target: int) -> None:
     """Store a relation that an occurrence states."""
-    facts.add_relations(tx, [(*where, source, label, target)])
+    facts.add_named(tx, relations=[(*where, source, label, target)])
 
 
 def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:

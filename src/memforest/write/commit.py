@@ -40,7 +40,7 @@ from memforest.store import corrections, derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.facts import FactRow
+from memforest.store.facts import ROLES, FactRow
 from memforest.store.sessions import AGAIN, ChunkRow
 from memforest.times import to_ms
 from memforest.write.corrections import retract_chunk, settle_chunks
@@ -184,19 +184,21 @@ def near_facts(
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""
     if threshold is None or not wanted:
         return []
-    rows = facts_rows.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
-    facts = facts_rows.facts_with_ids(tx, rows)
-    vectors = derived.vectors_of_items(tx, "fact", rows)
-    found = []
-    for row in rows:
-        if row in vectors:
-            parts = frozenset(
-                (facts_rows.entity_with_row(tx, entity).key, role)
-                for entity, role in facts_rows.mentions_of(tx, row)
-                if role != "speaker"
-            )
-            found.append((row, fact_signature(facts[row], parts), vectors[row]))
-    return found
+    worded = facts_rows.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
+    if not worded:
+        return []
+    vectors = derived.vectors_of_items(tx, "fact", worded)
+    facts = facts_rows.facts_with_ids(tx, vectors)
+    mentions = facts_rows.mentions(tx, vectors)
+    named = facts_rows.entities(tx, {one.entity for one in mentions})
+    parts: dict[int, set[tuple[str, str]]] = {}
+    for one in mentions:
+        roles = {role for role, bit in ROLES.items() if one.roles & bit and role != "speaker"}
+        parts.setdefault(one.fact, set()).update((named[one.entity].key, role) for role in roles)
+    return [
+        (row, fact_signature(facts[row], frozenset(parts.get(row, ()))), vectors[row])
+        for row in sorted(vectors)
+    ]
 
 
 def _write_facts(

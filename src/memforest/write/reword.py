@@ -258,10 +258,5 @@ class Naming:
     def write(self) -> list[int]:
         """Store everything that was added, with the entities; return the row ids of the states, in order."""
         self.book.write()
-        facts_rows.add_mentions(self.tx, [(*at, roles) for at, roles in self._mentions.items()])
-        states = facts_rows.add_states(self.tx, self._states) if self._states else []
-        if self._relations:
-            facts_rows.add_relations(self.tx, self._relations)
-        if self._names:
-            facts_rows.add_names(self.tx, self._names)
-        return states
+        mentions = [(*at, roles) for at, roles in self._mentions.items()]
+        return facts_rows.add_named(self.tx, mentions, self._states, self._relations, self._names)

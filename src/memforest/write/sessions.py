@@ -83,11 +83,12 @@ class StoredSession:
     def chunks(self) -> list[Chunk]:
         """The open chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
         speakers, chunks = self.speakers, []
-        for chunk_row in self.chunk_rows:
-            turns = self._spoken(chunk_row.first, chunk_row.last)
-            before = self._spoken(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)
-            before = tuple(turn for turn in before if turn.ordinal not in self.damaged)
-            chunks.append(Chunk(self.session_id, chunk_row.ordinal, turns, before, speakers, self.day_first))
+        for row in self.chunk_rows:
+            read = (turn for _, turn in self.span(row.first - CONTEXT_TURNS, row.last))
+            spoken = [one for one in read if not (one.role in UNSPOKEN_ROLES or one.ordinal in self.damaged)]
+            before = tuple(turn for turn in spoken if turn.ordinal < row.first)
+            turns = tuple(spoken[len(before) :])
+            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, speakers, self.day_first))
         return chunks
 
     @property
@@ -95,9 +96,6 @@ class StoredSession:
         """A report of each open chunk: left, or failed before."""
         ids = {ordinal: turn.id for ordinal, (_, turn) in self.turns.items()}
         return [report_of(chunk, ids) for chunk in self.chunk_rows]
-
-    def _spoken(self, first: int, last: int) -> tuple[Turn, ...]:
-        return tuple(turn for _, turn in self.span(first, last) if turn.role not in UNSPOKEN_ROLES)
 
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
         """Return the turns from ordinal `first` to `last`, both included, with their row ids; deleted ones are absent."""
