@@ -55,7 +55,7 @@ def built() -> Iterator[Connection]:
         vector = np.array([0.6, 0.8], dtype=np.float32)
         for kind in ("turn", "fact"):
             derived.put_vectors(tx, kind, [(item, kind.encode(), vector) for item in (1, 2)])
-        derived.put_words(tx, "turn", 1, ["hi"])
+        derived.put_words(tx, "turn", [(1, "hi")])
         tx.commit()
         yield tx
 

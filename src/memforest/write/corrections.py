@@ -284,23 +284,18 @@ attribute) of the facts that the chunks superseded.
 
 def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
     """Return what results reported of chunks that are about to be deleted."""
+    here = facts_rows.occurrences_in(tx, chunks)
+    facts = facts_rows.facts_with_ids(tx, set(here.values()))
     stored_ms: dict[str, int] = {}
-    superseded: set[tuple[str, str]] = set()
-    for chunk in chunks:
-        here = facts_rows.occurrences_in(tx, (chunk,))
-        facts = facts_rows.facts_with_ids(tx, set(here.values()))
-        said = facts_rows.occurrences(tx, facts)
-        own: dict[str, int] = {}
-        for row, fact in facts.items():
-            start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
-            for one in said[row]:
-                if one.chunk == chunk:
-                    own[fact_identity(one.text, start, end, one.dates)] = one.stored_ms
-        stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
-        ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
-        facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
-        superseded |= {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
-    return stored_ms, superseded
+    for row, said in facts_rows.occurrences(tx, facts).items():
+        start, end = (None if ms is None else from_ms(ms) for ms in (facts[row].start_ms, facts[row].end_ms))
+        for one in said:
+            if one.row in here:
+                identity = fact_identity(one.text, start, end, one.dates)
+                stored_ms[identity] = min(one.stored_ms, stored_ms.get(identity, one.stored_ms))
+    ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
+    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+    return stored_ms, {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
 
 
 def retract_session(tx: Tx, session: int) -> bool:
@@ -317,9 +312,8 @@ def retract_session(tx: Tx, session: int) -> bool:
 
 def take_out(tx: Tx, turns: Sequence[int]) -> None:
     """Delete what was made of turns by themselves, whose chunks are retracted: their places, words and vectors."""
-    for row in turns:
-        derived.clear_words(tx, "turn", row)
-        derived.drop_vectors(tx, "turn", (row,))
+    derived.clear_words(tx, "turn", turns)
+    derived.drop_vectors(tx, "turn", turns)
 
 
 def retract_chunk(tx: Tx, chunk: int) -> bool:

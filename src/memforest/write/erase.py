@@ -289,9 +289,10 @@ def _respell(tx: Tx, entity: int) -> bool:
 
 
 def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
-    derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
+    rows = [cut.spot.row for cut in cuts]
+    derived.drop_vectors(tx, "turn", rows)
+    derived.clear_words(tx, "turn", rows)
     for cut in cuts:
-        derived.clear_words(tx, "turn", cut.spot.row)
         done.words += 1
         done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
         if cut.text is None:
@@ -300,9 +301,8 @@ def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erase
         lost = content_words(cut.spot.text) - content_words(cut.text)
         metadata = _scrubbed(cut.spot.metadata, lost, texts)
         row = erase.put_turn_anew(tx, cut.spot, cut.text, metadata)
-        derived.put_words(
-            tx, "turn", row, index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
-        )
+        words = index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
+        derived.add_words(tx, "turn", [(row, " ".join(words))])
         done.changed["turns"] += 1
         done.reworded = True
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from memforest.concurrency import to_thread
 from memforest.errors import (
@@ -361,19 +361,18 @@ def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
     keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)
 
 
-_Kind = Literal["turn", "fact"]
-_KINDS: tuple[_Kind, ...] = ("turn", "fact")
-
-
 def index_rows(tx: Tx, only: Collection[tuple[str, int]] | None = None) -> int:
     """Write word rows, of all turns and facts when `only` is None, and return how many; damaged turns get none."""
     damaged = damaged_turns(tx)
     made = 0
-    for kind in _KINDS:
-        for row, speaker, text, said_ms in checks.indexed_texts(tx, kind):
-            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged):
-                derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
-                made += 1
+    for kind in derived.ITEM_KINDS:
+        rows = [
+            (row, " ".join(index_tokens(speaker, text, from_ms(said_ms))))
+            for row, speaker, text, said_ms in checks.indexed_texts(tx, kind)
+            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged)
+        ]
+        derived.put_words(tx, kind, rows)
+        made += len(rows)
     return made
 
 
@@ -440,7 +439,7 @@ def _words(tx: Tx) -> str:
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
     for kind, item, _ in wrong:
-        derived.clear_words(tx, kind, item)
+        derived.clear_words(tx, kind, (item,))
     index_rows(tx, {(kind, item) for kind, item, _ in wrong})
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 

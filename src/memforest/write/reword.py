@@ -70,7 +70,7 @@ def lessen_facts(tx: Tx, facts: Collection[int]) -> Lessened:
             changed += [fact] if now != fact else []
             reworded |= now.text != fact.text
             continue
-        derived.clear_words(tx, "fact", row)
+        derived.clear_words(tx, "fact", (row,))
         derived.drop_vectors(tx, "fact", (row,))
         facts_rows.delete_fact(tx, row)
         gone.append(fact)
@@ -127,7 +127,7 @@ def restate_fact(tx: Tx, fact: FactRow) -> FactRow:
             derived.drop_vectors(tx, "fact", (fact.row,))
         facts_rows.restate(tx, now)
         facts_rows.put_wordings(tx, [(fact.row, fact_signature(now).digest)])
-        derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        derived.put_words(tx, "fact", [(fact.row, _words(now))])
     return now
 
 
