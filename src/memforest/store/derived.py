@@ -83,6 +83,8 @@ _TEXTS = {
     "fact": "SELECT id, '' AS speaker, text FROM fact",
 }
 
+_NOTE_WORDS = f"INSERT INTO derived_word_change (kind, item) SELECT ?, value FROM {listed('?')}"
+
 _WORDS: dict[ItemKind, str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
@@ -192,10 +194,7 @@ def clear_words(tx: Tx, kind: ItemKind, items: Collection[int]) -> None:
 
 def _note_words(tx: Tx, kind: ItemKind, items: Collection[int]) -> None:
     """Note that the words of items have changed; the oldest notes go."""
-    tx.execute(
-        f"INSERT INTO derived_word_change (kind, item) SELECT ?, value FROM {listed('?')}",
-        (kind, tx.ids(items)),
-    )
+    tx.execute(_NOTE_WORDS, (kind, tx.ids(items)))
     newest = "SELECT max(seq) FROM derived_word_change"
     tx.execute(f"DELETE FROM derived_word_change WHERE seq <= ({newest}) - ?", (CHANGES_KEPT,))
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx, gathered, parts
+from memforest.store.connections import AMONG, Tx, gathered, listed, parts
 from memforest.times import from_ms, to_ms
 
 _RULES = 0
@@ -563,14 +563,17 @@ def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
 
 def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
     """Set the entity of each alias from its uses, after some were added or deleted."""
-    for key in sorted(keys):
-        had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
-        now = tx.execute(_USED.format(key="?"), (key,)).fetchone()
-        if had == now:
-            continue
-        tx.execute("DELETE FROM alias WHERE key = ?", (key,))
-        if now is not None:
-            tx.execute("INSERT INTO alias VALUES (?, ?)", (key, now[0]))
+    if not keys:
+        return
+    wanted = tx.ids(sorted(keys))
+    had = tx.pairs(f"SELECT key, entity FROM alias WHERE key {AMONG}", (wanted,))
+    used = _USED.format(key="k.value")
+    now = tx.pairs(f"SELECT k.value, ({used}) FROM {listed('?')} k", (wanted,))
+    changed = [key for key, entity in now.items() if had.get(key) != entity]
+    tx.executemany("DELETE FROM alias WHERE key = ?", [(key,) for key in changed])
+    tx.executemany(
+        "INSERT INTO alias VALUES (?, ?)", [(key, now[key]) for key in changed if now[key] is not None]
+    )
 
 
 def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:

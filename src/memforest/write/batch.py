@@ -1,8 +1,7 @@
 """Processing stored sessions to the end of their write: extract, judge, commit, refresh; and resuming from any point.
 
-`SessionWriter` does the steps. Each ends in a short transaction and reads what it needs back from the store, so that a
-crash between any two leaves work that `resume` finds: sessions not ingested, failed chunks, missing vectors, missing
-summaries.
+`SessionWriter` does the steps. Each ends in a short transaction or in none, so that a crash between any two leaves work
+that `resume` finds: sessions not ingested, failed chunks, missing vectors, missing summaries.
 
 `Batch` takes the sessions of one call through the steps together and makes their results. What they share (judging, the
 refresh) counts for the last of them.

@@ -78,7 +78,9 @@ def settle_chunks(tx: Tx, chunks: Collection[int], vectors: Vectors = MappingPro
 
 def settle_verdicts(tx: Tx, facts: Collection[int]) -> None:
     """Derive the verdicts of facts from the corrections, and write those that differ."""
-    stored = facts_rows.facts_with_ids(tx, facts)
+    stored = facts_rows.facts_with_ids(tx, facts) if facts else {}
+    if not stored:
+        return
     if not any(fact.verdict for fact in stored.values()) and not corrections_rows.exists(tx):
         return
     now = verdicts(tx, stored.values())
@@ -293,8 +295,9 @@ def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
             if one.row in here:
                 identity = fact_identity(one.text, start, end, one.dates)
                 stored_ms[identity] = min(one.stored_ms, stored_ms.get(identity, one.stored_ms))
-    ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
-    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+    states = corrections_rows.states_of(tx, here)
+    ended = superseded_facts(tx, sorted(states)) if states else set()
+    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended}) if ended else {}
     return stored_ms, {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
 
 

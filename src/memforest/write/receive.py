@@ -40,7 +40,7 @@ from memforest.times import floor_ms, from_ms, to_ms
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, load, named_apart
-from memforest.write.turns import SessionInput, check_id, json_object, read_turns, redacted
+from memforest.write.turns import SessionInput, check_id, read_turns, redacted
 
 OUT_OF_ORDER = "{} turn(s) came out of order; all are stored, in the order of their times"
 """The note on turns that came behind some of a later time."""
@@ -194,7 +194,7 @@ class Receiver:
             )
         row, infer = 0 if found is None else found.row, arrival.infer if found is None else found.infer
         if found is None:
-            metadata = {} if append else json_object(arrival.metadata, "metadata")
+            metadata = {} if append else dict(arrival.metadata or {})
             row = sessions.add_session(tx, session_id, infer=infer, stored_ms=now_ms, metadata=metadata)
         new_turns = [StoredTurn.of(turn, row, session_id, now_ms) for turn in turns]
         again, told, first = (

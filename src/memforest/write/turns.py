@@ -175,15 +175,13 @@ def check_id(value: object, what: str) -> str:
     return value
 
 
-def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+def json_object(value: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return metadata as a dictionary that JSON can hold, so that it comes back as it went in.
 
     Raises:
         InputError: if it is no mapping of texts to JSON values, or is nested deeper than `MAX_METADATA_DEPTH`; `what`
             names it in the message.
     """
-    if value is None:
-        return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f"{what} must be a mapping with text keys, not {with_article(type(value).__name__)}")
     for key, one in value.items():
@@ -371,7 +369,7 @@ class TurnReader:
             ordinal=ordinal,
             role=role,
             time_source=source,
-            metadata=json_object(beside, f"turn {index}: metadata"),
+            metadata=json_object(beside, f"turn {index}: metadata") if beside else {},
         )
 
     def _text(self, item: Mapping[str, Any]) -> str:
@@ -489,7 +487,7 @@ def read_turns(
     """
     if now is None or arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
-    shared = json_object(arrival.metadata, "metadata")
+    shared = {} if arrival.metadata is None else json_object(arrival.metadata, "metadata")
     order = config.day_first if config.day_first is not None else day_first
     reader = TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
     read = reader.read(arrival.turns, first=first, tx=tx, session=session)
