@@ -332,7 +332,7 @@ class Memory:
                         await self._finish(batch, refresh)
                 if batch.replaced:  # the log still holds what was overwritten in the file
                     await to_thread(purge, self.db)
-                return [batch.result(at) for at in range(len(arrivals))]
+                return [batch.results[at] for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None, now_ms: int | None = None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
@@ -359,7 +359,7 @@ class Memory:
                 with self._in_hand.write(stored.row):
                     await batch.process({0: stored})
                     await self._finish(batch, None)
-                if isinstance(result := batch.result(0), MemForestError):
+                if isinstance(result := batch.results[0], MemForestError):
                     raise result
                 return result
 

@@ -154,7 +154,8 @@ class Batch:
     """Whether a session has overwritten another one."""
     _tried: bool = False
     """Whether summaries were to be refreshed."""
-    _repeated: dict[int, IngestResult] = field(default_factory=dict)
+    results: dict[int, IngestResult | MemForestError] = field(default_factory=dict)
+    """The result of each session, or the error that it ended with; filled by `finish`."""
     _deferred: dict[int, tuple[ChunkReport, ...]] = field(default_factory=dict)
     _unfinished: dict[int, str] = field(default_factory=dict)
     """Ids of the sessions that were processed last."""
@@ -269,19 +270,19 @@ class Batch:
             self._refreshed = await self.writer.refresh(timer, now_ms)
             self._tried = True
         for at, one in self._stored.items():
-            if one.repeats is not None and at not in self._errors:
-                self._repeated[at] = await to_thread(self._first_result, self._own_result(at), one.repeats)
+            if at not in self._errors:
+                result = self._result(at)
+                if one.repeats is not None:
+                    result = await to_thread(self._first_result, result, one.repeats)
+                self.results[at] = result
+        self.results |= self._errors
         self._tell_finished()
 
     def _first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
         with self.writer.db.read() as tx:
             return with_first_result(tx, result, write)
 
-    def result(self, at: int) -> IngestResult | MemForestError:
-        """Return the result of a session, or the error that it ended with."""
-        return self._errors.get(at) or self._repeated.get(at) or self._own_result(at)
-
-    def _own_result(self, at: int) -> IngestResult:
+    def _result(self, at: int) -> IngestResult:
         """Return what this call has done for a session."""
         stored, done = self._stored[at], self._committed.get(at, CommittedSession())
         last = at == max(self._committed or self._stored)
@@ -329,8 +330,7 @@ class Batch:
             MemForestError: if one failed; the first of them.
         """
         found = []
-        for at in sorted({*self._stored, *self._errors}):
-            result = self.result(at)
+        for _, result in sorted(self.results.items()):
             if isinstance(result, MemForestError):
                 raise result
             found.append(result)
