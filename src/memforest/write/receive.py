@@ -158,7 +158,6 @@ class Receiver:
         """
         session_id = arrival.session_id or ""
         called = f"session {cut(repr(session_id), 60)}"
-        old: Sequence[StoredTurn] = ()
         there: Sequence[StoredTurn] = ()
         replaced, reworded = False, False
         damage = None
@@ -182,7 +181,6 @@ class Receiver:
             if clash is not None and not arrival.replace and not (found.erased and damage is None):
                 raise SessionConflictError(f"{called}: {clash}; pass replace=True to overwrite it")
             if clash is not None:
-                old = there
                 reworded = retract_session(tx, found.row)
                 found, replaced = None, True
             else:
@@ -202,7 +200,7 @@ class Receiver:
         )
         if replaced:  # no merge may bring back what was overwritten, and no correction keep it
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
-            note_deleted(tx, {one for turn in old for one in gone_digests(turn, None)} - left)
+            note_deleted(tx, {one for turn in there for one in gone_digests(turn, None)} - left)
             sweep_corrections(tx, session_id)
         unfinished = found is not None and not turns and row in sessions.unfinished(tx)
         behind = 0 if found is None else sum(to_ms(turn.said) < found.end_ms for turn in turns)
