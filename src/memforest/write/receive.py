@@ -94,7 +94,8 @@ class Receiver:
             if stored.new_turns or stored.unfinished:
                 stored = load(tx, config, stored)
             if write is not None:
-                write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
+                brought = stored.row, stored.first, stored.new_turns, stored.replaced, now_ms
+                sessions.add_key(tx, write.key, WriteKey(write.request, *brought))
             written = time.perf_counter()
         stored.timer.add("store.commit", written)
         notes = [*reading.notes]

@@ -152,21 +152,15 @@ class KeyedWrite:
             )
         return found
 
-    def keep(self, tx: Tx, session: int, first: int, new: int, replaced: bool, stored_ms: int) -> None:
-        """Keep the key with what is stored in this transaction: `new` turns of a session, from the ordinal `first` on."""
-        sessions.add_key(tx, self.key, WriteKey(self.request, session, first, new, replaced, stored_ms))
 
-
-def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite | None:
-    """Return the digests of a write as its caller gave it, None for one without a key.
+def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite:
+    """Return the digests of a write with a key, as its caller gave it.
 
     The request is what would be stored, so it is taken after redaction.
 
     Raises:
         InputError: if the key is no usable text.
     """
-    if arrival.idempotency_key is None:
-        return None
     name = check_id(arrival.idempotency_key, "idempotency_key")
     given = {
         "append": append,
