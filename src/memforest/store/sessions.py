@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, cast
 
-from memforest.records import TimeSource, Turn
+from memforest.records import UNSPOKEN_ROLES, TimeSource, Turn
 from memforest.store import meta
 from memforest.store.connections import AMONG, Args, Tx
 from memforest.text import cut
@@ -559,6 +559,16 @@ def sessions_after(tx: Tx, after: tuple[int, str] | None, most: int) -> list[Ses
 def count_sessions(tx: Tx) -> int:
     """Return how many sessions there are."""
     return int(tx.value("SELECT count(*) FROM session"))
+
+
+def speakers_of(tx: Tx, session: int) -> tuple[str, ...]:
+    """Return who speaks in a session, in the order of their first turns, without systems and tools."""
+    found = tx.column(
+        f"""SELECT speaker FROM turn WHERE session = ? AND (role IS NULL OR role NOT {AMONG})
+            GROUP BY speaker ORDER BY min(ordinal)""",
+        (session, tx.ids(UNSPOKEN_ROLES)),
+    )
+    return tuple(found)
 
 
 def participants(tx: Tx, sessions: Collection[int]) -> dict[int, list[str]]:

@@ -228,9 +228,10 @@ def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSessio
                 session = sessions.session_with_row(tx, row)
             except KeyError:
                 continue
-            stored = load(tx, writer.config, StoredSession(row, session.session_id, infer=session.infer))
-            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), sorted(stored.turns))
-            found.append((replace(stored, chunk_rows=new), old))
+            ordinals = sorted(sessions.rows_at(tx, row))
+            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), ordinals)
+            stored = StoredSession(row, session.session_id, infer=session.infer)
+            found.append((load(tx, writer.config, stored, new), old))
     return found
 
 
@@ -265,7 +266,8 @@ def _replace(writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkR
             check_own(tx, writer.db.path, made.model)
         now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
         turns = {at: row for at, (row, _) in made.stored.turns.items()}
-        same = turns == sessions.rows_at(tx, made.stored.row)
+        span = min(turns, default=0), max(turns, default=-1)
+        same = turns == sessions.rows_at(tx, made.stored.row, *span)
         same = same and all(now.get(chunk.row) == chunk for chunk in old)
         if not now or not same:
             return "another writer has changed it meanwhile"

@@ -66,29 +66,25 @@ class StoredSession:
     """The write with the same idempotency key that was done before; this one writes nothing."""
     day_first: bool | None = None
     """How the memory's people write numeric dates; None is not known."""
+    speakers: tuple[str, ...] = ()
+    """Who speaks in the session, in order of first appearance, without systems and tools."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
-    """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
+    """Ordinal -> (row id, turn), of all that an extractor reads; empty before `load`, as the next two are."""
     chunk_rows: Sequence[ChunkRow] = ()
-    """The open chunks that can be extracted."""
+    """The chunks that are to be extracted, and can be."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
     @property
-    def speakers(self) -> tuple[str, ...]:
-        """The speakers of the session in order of first appearance, without systems and tools."""
-        turns = (turn for _, turn in self.turns.values())
-        return tuple(dict.fromkeys(turn.speaker for turn in turns if turn.role not in UNSPOKEN_ROLES))
-
-    @property
     def chunks(self) -> list[Chunk]:
-        """The open chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
-        speakers, chunks = self.speakers, []
+        """The chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
+        chunks = []
         for row in self.chunk_rows:
             read = (turn for _, turn in self.span(row.first - CONTEXT_TURNS, row.last))
             spoken = [one for one in read if not (one.role in UNSPOKEN_ROLES or one.ordinal in self.damaged)]
             before = tuple(turn for turn in spoken if turn.ordinal < row.first)
             turns = tuple(spoken[len(before) :])
-            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, speakers, self.day_first))
+            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, self.speakers, self.day_first))
         return chunks
 
     @property
@@ -102,23 +98,35 @@ class StoredSession:
         return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
 
 
-def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
-    """Read the turns and open chunks of a session from the store, as a crash or another writer may have changed them.
+def load(
+    tx: Tx, config: Config, stored: StoredSession, wanted: Sequence[ChunkRow] | None = None
+) -> StoredSession:
+    """Read what is to be extracted of a session, however long it is, as a crash or another writer may have changed it.
+
+    Args:
+        tx: a transaction.
+        config: for the order of numeric dates.
+        stored: the session.
+        wanted: the chunks that are to be extracted; the open ones if None.
 
     Raises:
         SessionConflictError: if another writer has overwritten the session.
     """
-    said = sessions.turns_of_session(tx, stored.row)
-    if not said:
-        raise overwritten()
-    open_ = [one for one in sessions.chunks(tx, stored.row) if one.status in ("pending", "failed")]
-    first = min((one.first for one in open_), default=0) - CONTEXT_TURNS
-    damaged = {one.ordinal: one.name for one in said if one.ordinal >= first and one.is_damaged}
+    if wanted is None:
+        chunks = sessions.chunks(tx, stored.row)
+        if not chunks:
+            raise overwritten()
+        wanted = [one for one in chunks if one.status in ("pending", "failed")]
+    first = min((one.first for one in wanted), default=0) - CONTEXT_TURNS
+    last = max((one.last for one in wanted), default=-1)
+    said = sessions.turns_of_session(tx, stored.row, first, last)
+    damaged = {one.ordinal: one.name for one in said if one.is_damaged}
     return replace(
         stored,
         day_first=order_of(tx, config),
+        speakers=sessions.speakers_of(tx, stored.row),
         turns={one.ordinal: (one.row, one.turn) for one in said},
-        chunk_rows=[one for one in open_ if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
+        chunk_rows=[one for one in wanted if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
     )
 
