@@ -372,11 +372,17 @@ def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> N
     tx.execute("UPDATE session SET status = 'received' WHERE id = ?", (session,))
 
 
-def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:
-    """Return a session's chunks, in order; with `first` and `last`, those of the turns between."""
+def chunks(
+    tx: Tx, session: int, first: int = 0, last: int = MOST, *, only_open: bool = False
+) -> list[ChunkRow]:
+    """Return a session's chunks, in order; with `first` and `last`, those of the turns between.
+
+    With `only_open` those that are still to be extracted, the failed ones among them.
+    """
+    status = "AND status IN ('pending', 'failed')" if only_open else ""
     found = tx.execute(
-        """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
-           FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
+        f"""SELECT id, session, ordinal, first, last, status, reason, maker, skipped
+           FROM chunk WHERE session = ? AND last >= ? AND first <= ? {status} ORDER BY ordinal""",
         (session, first, last),
     )
     return [ChunkRow(*(*row[:-1], tuple(map(tuple, json.loads(row[-1]))))) for row in found]

@@ -147,7 +147,9 @@ def _still_open(tx: Tx, work: ExtractedSession, done: CommittedSession) -> Extra
     Raises:
         SessionConflictError: if the turns are not those that were read.
     """
-    chunks = sessions.chunks(tx, work.stored.row)
+    first = min(chunk.first for chunk, _ in work.outcomes)
+    last = max(chunk.last for chunk, _ in work.outcomes)
+    chunks = sessions.chunks(tx, work.stored.row, first, last)
     if not chunks:
         raise overwritten()
     # A chunk that another writer has cut anew, as an earlier turn came between, is that writer's to read.
@@ -157,10 +159,8 @@ def _still_open(tx: Tx, work: ExtractedSession, done: CommittedSession) -> Extra
     open_ = [pair for pair in work.outcomes if (pair[0].row, pair[0].first, pair[0].last) in spans]
     if not open_:
         return replace(work, outcomes=[])
-    first = min(chunk.first for chunk, _ in open_) - CONTEXT_TURNS
-    last = max(chunk.last for chunk, _ in open_)
-    rows = sessions.rows_at(tx, work.stored.row, first, last)
-    were = {at: row for at, (row, _) in work.stored.turns.items() if first <= at <= last}
+    rows = sessions.rows_at(tx, work.stored.row, first - CONTEXT_TURNS, last)
+    were = {at: row for at, (row, _) in work.stored.turns.items()}
     read = {at for chunk, _ in open_ for at in range(chunk.first - CONTEXT_TURNS, chunk.last + 1)}
     if any(rows.get(at) != were.get(at) for at in read):
         raise overwritten()

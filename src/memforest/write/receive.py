@@ -239,10 +239,9 @@ def _store_turns(
         kept = turns_behind(tx, session, new[0].said_ms)
         first = kept[0].ordinal
         move_keys(tx, session, first, len(new))
-    chunks = [] if found is None else sessions.chunks(tx, session)
+    chunks = [] if found is None else sessions.chunks(tx, session, first - 1)
     again = [chunk for chunk in chunks if chunk.last >= first]
-    if chunks and not again and chunks[-1].last - chunks[-1].first + 1 < chunk_turns:
-        again = chunks[-1:]
+    again = again or [chunk for chunk in chunks if chunk.last - chunk.first + 1 < chunk_turns]
     told = told_by(tx, [chunk.row for chunk in again]) if again else ({}, ())
     reworded = [retract_chunk(tx, chunk.row) for chunk in again]
     if kept:
@@ -256,8 +255,8 @@ def _store_turns(
         for row, turn in zip(rows, turns, strict=True)
     ]
     derived.add_words(tx, "turn", words)
-    begin = min(first, *(chunk.first for chunk in again)) if again else first
-    ordinal = max((chunk.ordinal for chunk in chunks if chunk not in again), default=-1) + 1
+    begin = min([first, *(chunk.first for chunk in again)])
+    ordinal = again[0].ordinal if again else max((chunk.ordinal + 1 for chunk in chunks), default=0)
     last = first + len(turns) - 1
     spans = [
         (ordinal + i, start, min(start + chunk_turns - 1, last))

@@ -113,10 +113,9 @@ def load(
         SessionConflictError: if another writer has overwritten the session.
     """
     if wanted is None:
-        chunks = sessions.chunks(tx, stored.row)
-        if not chunks:
+        wanted = sessions.chunks(tx, stored.row, only_open=True)
+        if not wanted and not sessions.rows_at(tx, stored.row):
             raise overwritten()
-        wanted = [one for one in chunks if one.status in ("pending", "failed")]
     first = min((one.first for one in wanted), default=0) - CONTEXT_TURNS
     last = max((one.last for one in wanted), default=-1)
     said = sessions.turns_of_session(tx, stored.row, first, last)
