@@ -71,10 +71,18 @@ def put_session(
     """Store a session of Ana's turns, a second apart, in chunks of `chunk` turns; return its row and theirs."""
     row = sessions.add_session(tx, session_id, infer=True, stored_ms=0, metadata={})
     turns = [Turn(f"t{n}", "Ana", text, from_ms(at_ms + 1000 * n), ordinal=n) for n, text in enumerate(texts)]
-    ids = sessions.add_turns(tx, row, turns, 0)
+    ids = add_turns(tx, row, turns)
     starts = range(0, len(texts), chunk)
     sessions.add_chunks(tx, row, [(n, at, min(at + chunk, len(texts)) - 1) for n, at in enumerate(starts)])
     return row, ids
+
+
+def add_turns(tx: Connection, session: int, turns: Sequence[Turn], stored_ms: int = 0) -> list[int]:
+    """Store turns of a session, and return their rows."""
+    name = value(tx, "SELECT session_id FROM session WHERE id = ?", session)
+    return sessions.insert_turns(
+        tx, [sessions.StoredTurn.of(turn, session, name, stored_ms) for turn in turns]
+    )
 
 
 def chunk_of(tx: Connection, turn: int) -> int:
@@ -126,7 +134,7 @@ def finish_chunk(
 
 def add_mention(tx: Connection, where: OccurrenceRef, entity: int, role: str) -> None:
     """Record that an occurrence of a fact names an entity."""
-    facts.add_mentions(tx, [(where[0], entity, where[1], facts.ROLES[role])])
+    facts.add_named(tx, [(where[0], entity, where[1], facts.ROLES[role])])
 
 
 def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -> int:
@@ -134,7 +142,7 @@ def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -
     sql = "SELECT coalesce(f.start_ms, o.said_ms) FROM fact f, occurrence o WHERE f.id = ? AND o.id = ?"
     at_ms = value(tx, sql, *where)
     one = facts.NewState(*where, entity, state.attribute, state.value, state.previous, state.change, at_ms)
-    return facts.add_states(tx, [one])[0]
+    return facts.add_named(tx, states=[one])[0]
 
 
 def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
@@ -144,7 +152,7 @@ def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
 
 def add_relation(tx: Connection, where: OccurrenceRef, source: int, label: str, target: int) -> None:
     """Store a relation that an occurrence states."""
-    facts.add_relations(tx, [(*where, source, label, target)])
+    facts.add_named(tx, relations=[(*where, source, label, target)])
 
 
 def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:

@@ -124,7 +124,7 @@ def tell(tx: Tx) -> None:
     ).fetchall()
     for fact, occurrence, source, target in pairs:
         add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
-        facts.add_names(tx, [(occurrence, source, "A. B.")])
+        facts.add_named(tx, names=[(occurrence, source, "A. B.")])
         corrections.add(tx, "same", source, target, 7)
         corrections.add(tx, "apart", source, target, 8)
     assert len(pairs) == 2

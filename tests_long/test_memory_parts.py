@@ -39,11 +39,11 @@ def before_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
         parts.append(len(parts) + 1)
         commit(*args)
 
-    def acting(*args: Any) -> None:
+    def acting(*args: Any, **named: Any) -> None:
         if len(parts) + 1 == number and not acted:
             acted.append(True)  # what it writes has parts of its own
             act()
-        original(*args)
+        original(*args, **named)
 
     monkeypatch.setattr(module, "commit", counted)
     monkeypatch.setattr(module, "_commit_part", acting)

@@ -15,6 +15,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.stored import (
     add_mention,
     add_state,
+    add_turns,
     empty_memory,
     put_entity,
     put_fact,
@@ -73,10 +74,10 @@ class World:
             )
             for n in range(1 + b % 4)
         ]
-        ids = sessions.add_turns(self.tx, row, said, 0)
+        ids = add_turns(self.tx, row, said, 0)
         sessions.add_chunks(self.tx, row, [(0, 0, len(said) - 1)])
         for n, turn in enumerate(ids):
-            derived.put_words(self.tx, "turn", turn, ["hm"] * (n + 1))
+            derived.put_words(self.tx, "turn", [(turn, " ".join(["hm"] * (n + 1)))])
         derived.put_vectors(self.tx, "turn", [(turn, b"d", unit(a + turn)) for turn in ids[: a % 4]])
 
     def end(self, a: int, b: int) -> None:
@@ -111,7 +112,7 @@ class World:
                 add_state(self.tx, where, who, State("x", "home", f"v{b}"))
             if b % 3 == 0:
                 use_alias(self.tx, f"a{b % 2}", who, where[1])
-        derived.put_words(self.tx, "fact", row, ["paints"] * b)
+        derived.put_words(self.tx, "fact", [(row, " ".join(["paints"] * b))])
         if b % 2:
             derived.put_vectors(self.tx, "fact", [(row, b"d", unit(row))])
 
@@ -121,7 +122,7 @@ class World:
         keys = {row[0] for row in self.tx.execute("SELECT key FROM alias_use")}
         self.tx.execute(f"DELETE FROM {table} WHERE id = ?", (self.pick(table, b),))
         self.tx.execute("DELETE FROM mention WHERE occurrence NOT IN (SELECT id FROM occurrence)")
-        derived.clear_words(self.tx, "fact", 0)
+        derived.clear_words(self.tx, "fact", (0,))
         facts.resolve_aliases(self.tx, keys)
 
     def entity(self, a: int, b: int) -> None:

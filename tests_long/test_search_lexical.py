@@ -42,9 +42,9 @@ def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
 def indexed(tx: Tx, documents: list[list[str]]) -> Snapshot:
     """Index token lists as turns 101, 102, …, and return a snapshot of them."""
     for item in range(101, 160):
-        derived.clear_words(tx, "turn", item)
+        derived.clear_words(tx, "turn", (item,))
     for item, tokens in enumerate(documents, 101):
-        derived.put_words(tx, "turn", item, tokens)
+        derived.put_words(tx, "turn", [(item, " ".join(tokens))])
     return hand_made([Said("Ana", 1, words=len(tokens)) for tokens in documents])
 
 
@@ -141,11 +141,11 @@ edits = st.lists(st.tuples(st.integers(101, 112), st.sampled_from([*TEXTS, None]
 def edited(tx: Tx, held: dict[int, list[str]], changes: list[tuple[int, str | None]]) -> Snapshot:
     """Make changes, and return a snapshot of the items that are held then, in their order."""
     for item, text in changes:
-        derived.clear_words(tx, "turn", item)
+        derived.clear_words(tx, "turn", (item,))
         held.pop(item, None)
         if text is not None:
             held[item] = index_tokens("Ana", text, DAY)
-            derived.put_words(tx, "turn", item, held[item])
+            derived.put_words(tx, "turn", [(item, " ".join(held[item]))])
     snapshot = hand_made([Said("Ana", 1, words=len(held[item])) for item in sorted(held)])
     ids = np.array(sorted(held), dtype=np.int64)
     return replace(snapshot, turns=replace(snapshot.turns, ids=ids))
@@ -158,7 +158,7 @@ def test_memory_and_disk_agree_after_any_history(
 ) -> None:
     """Postings brought up to date step by step give the bits that reading FTS5 term by term gives."""
     for item in range(101, 160):
-        derived.clear_words(tx, "turn", item)
+        derived.clear_words(tx, "turn", (item,))
     held: dict[int, list[str]] = {}
     before: Snapshot | None = None
     for changes in history:
@@ -213,7 +213,7 @@ def test_little_is_kept_beside_the_arrays(tx: Tx) -> None:
     indexed(tx, [["car"]])
     old = read_postings(tx, "turn")
     for item in range(1_000, 1_000 + MAX_LATER + 1):
-        derived.put_words(tx, "turn", item, ["boat"])
+        derived.put_words(tx, "turn", [(item, "boat")])
         if item == 1_100:
             assert len(bring_up_to_date(tx, "turn", old).later) == 101
     new = bring_up_to_date(tx, "turn", old)
@@ -221,14 +221,14 @@ def test_little_is_kept_beside_the_arrays(tx: Tx) -> None:
     boat = new.terms["boat"]
     assert new.starts[boat + 1] - new.starts[boat] == MAX_LATER + 1
     for item in range(1_000, 1_000 + MAX_LATER + 1):
-        derived.clear_words(tx, "turn", item)
+        derived.clear_words(tx, "turn", (item,))
 
 
 def test_the_log_of_changes_stays_short(tx: Tx) -> None:
     """It keeps the last changes and no more; who has fallen behind is told so, and reads everything anew."""
     start = derived.last_word_change(tx)
     for _ in range(2 * derived.CHANGES_KEPT):
-        derived.clear_words(tx, "turn", 999)
+        derived.clear_words(tx, "turn", (999,))
     kept = tx.execute("SELECT count(*) FROM derived_word_change").fetchone()[0]
     assert kept <= derived.CHANGES_KEPT + derived.CHANGES_KEPT // 8
     assert derived.changed_words(tx, "turn", start) is None

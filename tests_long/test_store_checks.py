@@ -38,7 +38,7 @@ def built() -> Iterator[Connection]:
     with closing(empty_memory()) as tx:
         meta.add_index(tx, meta.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
-        sessions.set_status(tx, row, "ingested")
+        tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
         for chunk in sessions.chunks(tx, row):
             skipped = [(chunk.last, "why")]
             finish_chunk(tx, chunk.row, "extracted", maker="m", skipped=skipped)
@@ -55,7 +55,7 @@ def built() -> Iterator[Connection]:
         vector = np.array([0.6, 0.8], dtype=np.float32)
         for kind in ("turn", "fact"):
             derived.put_vectors(tx, kind, [(item, kind.encode(), vector) for item in (1, 2)])
-        derived.put_words(tx, "turn", 1, ["hi"])
+        derived.put_words(tx, "turn", [(1, "hi")])
         tx.commit()
         yield tx
 

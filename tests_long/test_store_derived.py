@@ -134,10 +134,10 @@ def test_words_are_those_that_were_put_last(
                 mark, touched = derived.last_word_change(tx), set()
             touched.add((kind, item))
             if tokens is None:
-                derived.clear_words(tx, kind, item)
+                derived.clear_words(tx, kind, (item,))
                 now[kind].pop(item, None)
             else:
-                derived.put_words(tx, kind, item, tokens)
+                derived.put_words(tx, kind, [(item, " ".join(tokens))])
                 now[kind][item] = tokens
         for kind in WORDED:
             assert {item: words.split() for item, words in derived.all_words(tx, kind)} == now[kind]
@@ -157,7 +157,7 @@ def test_words_are_those_that_were_put_last(
 def test_a_reader_who_is_too_far_behind_is_told(tx: Connection) -> None:
     """The log holds a bounded number of changes; within that every reader is served."""
     for _ in range(CHANGES_KEPT + 300):
-        derived.clear_words(tx, "turn", 1)
+        derived.clear_words(tx, "turn", (1,))
     newest = derived.last_word_change(tx)
     assert newest == CHANGES_KEPT + 300
     assert derived.changed_words(tx, "turn", 10) is None
@@ -172,7 +172,7 @@ def test_a_gap_in_the_log_of_changes_is_not_taken_for_nothing(tx: Connection) ->
     for gone in (1, 2, 3):
         start = derived.last_word_change(tx)
         for item in (1, 2, 3):
-            derived.put_words(tx, "turn", item, ["a"])
+            derived.put_words(tx, "turn", [(item, "a")])
         tx.execute("DELETE FROM derived_word_change WHERE seq = ?", (start + gone,))
         assert derived.changed_words(tx, "turn", start) is None
         assert derived.changed_words(tx, "turn", start + 3) == {}
@@ -180,8 +180,8 @@ def test_a_gap_in_the_log_of_changes_is_not_taken_for_nothing(tx: Connection) ->
 
 def test_the_index_is_made_anew_from_its_rows(tx: Connection) -> None:
     """Words that were lost from it are found again, and no reader goes on with what it holds."""
-    derived.put_words(tx, "turn", 1, ["porto"])
-    derived.put_words(tx, "fact", 1, ["lima"])
+    derived.put_words(tx, "turn", [(1, "porto")])
+    derived.put_words(tx, "fact", [(1, "lima")])
     before = derived.last_word_change(tx)
     for table in ("derived_turn_words", "derived_fact_words"):
         tx.execute(f"DELETE FROM {table}_data WHERE id > 10")
@@ -199,10 +199,10 @@ def test_the_index_is_made_anew_from_its_rows(tx: Connection) -> None:
 def test_a_deleted_word_is_purged_for_good(tx: Connection, kind: Any) -> None:
     """The index keeps deleted tokens until it is merged; then none of its pages holds them."""
     held = f"SELECT count(*) FROM derived_{kind}_words_data WHERE instr(block, CAST('xylophone' AS BLOB))"
-    derived.put_words(tx, kind, 1, ["xylophone"])
-    derived.put_words(tx, kind, 2, ["drum"])
+    derived.put_words(tx, kind, [(1, "xylophone")])
+    derived.put_words(tx, kind, [(2, "drum")])
     tx.commit()
-    derived.clear_words(tx, kind, 1)
+    derived.clear_words(tx, kind, (1,))
     tx.commit()
     assert value(tx, held) > 0
     derived.purge_words(tx)

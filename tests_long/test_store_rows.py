@@ -142,7 +142,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
         0,
         {"chunks": {}, "summaries": {"m 1": 2}},
     )
-    sessions.set_status(tx, row, "ingested")
+    tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
     for chunk, status, maker in zip(
         sessions.chunks(tx, row), ("extracted", "failed", "extracted"), "bab", strict=True
     ):

@@ -8,7 +8,16 @@ from datetime import timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import chunk_of, empty_memory, finish_chunk, put_fact, put_session, say, value
+from tests_long.stored import (
+    add_turns,
+    chunk_of,
+    empty_memory,
+    finish_chunk,
+    put_fact,
+    put_session,
+    say,
+    value,
+)
 
 from memforest.records import Turn
 from memforest.store import evidence, facts, sessions
@@ -29,8 +38,8 @@ def test_a_session_comes_back_as_it_was_written(
     assert found == sessions.find_session(tx, ODD)
     assert found == sessions.SessionRow(row, ODD, "received", infer, -9, metadata, 0, 0, 0)
     turns = [Turn(str(n), "Ana", "x", from_ms(at), ordinal=n) for n, at in enumerate((700, -40, 90))]
-    sessions.add_turns(tx, row, turns, 0)
-    sessions.set_status(tx, row, "ingested")
+    add_turns(tx, row, turns, 0)
+    tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
     now = sessions.session_with_row(tx, row)
     assert (now.turns, now.start_ms, now.end_ms, now.status) == (3, -40, 700, "ingested")
 
@@ -57,7 +66,7 @@ def test_what_is_left_to_do_is_told(tx: Connection) -> None:
     """A session that was received and not ingested, and one with a chunk that failed or was not read."""
     rows = [put_session(tx, name, ["x"] * 3, chunk=2)[0] for name in "abcd"]
     for row in rows[1:]:
-        sessions.set_status(tx, row, "ingested")
+        tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
         for chunk in sessions.chunks(tx, row):
             finish_chunk(tx, chunk.row, "extracted", maker="m")
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == (rows[:1], 1)
@@ -104,8 +113,10 @@ def test_turns_come_back_as_they_were_said(
         Turn(f"t{n}", speaker, text, from_ms(at), ordinal=n, role=role, time_source="session", metadata=metadata)
         for n, (speaker, text, role, at) in enumerate(said)
     ]  # fmt: skip
-    ids = sessions.add_turns(tx, row, turns, 5)
-    assert sessions.turns(tx, row) == list(zip(ids, turns, strict=True))
+    ids = add_turns(tx, row, turns, 5)
+    assert [(one.row, one.turn) for one in sessions.turns_of_session(tx, row)] == list(
+        zip(ids, turns, strict=True)
+    )
     assert ids == sorted(set(ids))
     assert sessions.damaged_turns(tx) == {}
     assert sessions.speakers(tx) == {speaker for speaker, *_ in said}
@@ -116,9 +127,9 @@ def test_a_time_in_another_zone_is_the_same_time(tx: Connection) -> None:
     """Stored are milliseconds since 1970 in UTC."""
     row = sessions.add_session(tx, "s", infer=True, stored_ms=0, metadata={})
     when = from_ms(5_000).astimezone(timezone(timedelta(hours=-5)))
-    sessions.add_turns(tx, row, [Turn("t", "Ana", "Hi.", when, 0)], 77)
+    add_turns(tx, row, [Turn("t", "Ana", "Hi.", when, 0)], 77)
     assert tx.execute("SELECT said_ms, stored_ms FROM turn").fetchall() == [(5_000, 77)]
-    assert sessions.turns(tx, row)[0][1].said == when
+    assert sessions.turns_of_session(tx, row)[0].turn.said == when
 
 
 @pytest.mark.parametrize(
@@ -130,7 +141,7 @@ def test_a_part_of_a_session_is_read_with_both_its_ends(
     """And nothing of a session beside it."""
     put_session(tx, "other", list("xyz"))
     row, _ = put_session(tx, "s", list("abcde"))
-    assert "".join(turn.text for _, turn in sessions.turns(tx, row, *bounds)) == expected
+    assert "".join(turn.text for turn in sessions.turns_of_session(tx, row, *bounds)) == expected
 
 
 def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
@@ -185,7 +196,7 @@ def test_a_deleted_chunk_takes_what_was_read_in_it(tx: Connection) -> None:
     sessions.delete_chunk(tx, chunk_of(tx, turns[0]))
     assert [chunk.ordinal for chunk in sessions.chunks(tx, row)] == [1]
     assert tx.execute("SELECT turn FROM occurrence_turn").fetchall() == [(turns[2],)]
-    assert (value(tx, "SELECT count(*) FROM fact"), len(sessions.turns(tx, row))) == (1, 4)
+    assert (value(tx, "SELECT count(*) FROM fact"), len(sessions.turns_of_session(tx, row))) == (1, 4)
 
 
 CHANGES = [
@@ -209,16 +220,12 @@ def test_every_value_of_a_turn_is_under_its_digest(tx: Connection, change: str) 
     assert sessions.damaged_turns(tx, []) == {}
 
 
-def test_a_session_is_looked_at_from_a_turn_on(tx: Connection) -> None:
-    """That one included; another session's damage is not its own."""
+def test_the_damage_of_another_session_is_not_its_own(tx: Connection) -> None:
+    """Each is looked at by itself, or all together."""
     row, _ = put_session(tx, "s", ["a", "b", "c"])
     other, _ = put_session(tx, "o", ["a"])
     tx.execute("UPDATE turn SET text = 'z' WHERE ordinal <= 1")
-    ordinals = [
-        [one.ordinal for one in sessions.damaged_turns(tx, session=row, first=first).values()]
-        for first in range(3)
-    ]
-    assert ordinals == [[0, 1], [1], []]
+    assert [one.ordinal for one in sessions.damaged_turns(tx, session=row).values()] == [0, 1]
     assert len(sessions.damaged_turns(tx, session=other)) == 1
     assert len(sessions.damaged_turns(tx)) == 3
 

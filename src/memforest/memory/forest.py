@@ -40,7 +40,7 @@ from memforest.text import cut
 from memforest.times import shown
 from memforest.trees.attached import check_indexes
 from memforest.write.merge_plan import MergeOptions
-from memforest.write.turns import SessionInput, check_id, messages_of, read_arrival, redacted
+from memforest.write.turns import SessionInput, check_id, messages_of, read_turns, redacted
 
 _OF_ALL = ("refresh", "budget", "defer", "on_progress")
 """Options of `ingest_parallel` that hold for all of its requests."""
@@ -226,7 +226,7 @@ class AsyncMemForest:
         session = await redacted(given, self.config)
 
         def check(label: str) -> None:
-            read_arrival(session, self.config, label)
+            read_turns(session, self.config, label)
 
         async with self._pool.open(user_id, check=check) as memory:
             writing = memory.ingest(

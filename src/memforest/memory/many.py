@@ -15,7 +15,7 @@ from memforest.memory.verbs import count_upserted, described
 from memforest.read.results import IngestResult
 from memforest.spans import span, store_id
 from memforest.store.directory import Survey, is_own_name, survey
-from memforest.write.turns import SessionInput, read_arrival, redacted
+from memforest.write.turns import SessionInput, read_turns, redacted
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ async def ingest_sessions(
         problem = None
         for i, session in sessions.items():
             try:
-                read_arrival(session, pool.config, label)
+                read_turns(session, pool.config, label)
                 return
             except MemForestError as exc:
                 problem = results[i] = exc

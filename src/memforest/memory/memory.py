@@ -325,7 +325,7 @@ class Memory:
                     if defer:  # each is stored in a transaction of its own, and left to `resume`
                         for at, arrival in enumerate(arrivals):
                             if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
-                                await batch.defer(at, stored)
+                                batch.defer(at, stored)
                         await batch.finish(refresh=None)
                     else:
                         for group in groups_of(arrivals, together=self._steps.extracts_apart):
@@ -338,7 +338,7 @@ class Memory:
                         await self._finish(batch, refresh)
                 if batch.replaced:  # the log still holds what was overwritten in the file
                     await to_thread(purge, self.db)
-                return [batch.result(at) for at in range(len(arrivals))]
+                return [batch.results[at] for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None, now_ms: int | None = None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
@@ -365,7 +365,7 @@ class Memory:
                 with self._in_hand.write(stored.row):
                     await batch.process({0: stored})
                     await self._finish(batch, None)
-                if isinstance(result := batch.result(0), MemForestError):
+                if isinstance(result := batch.results[0], MemForestError):
                     raise result
                 return result
 
@@ -468,7 +468,12 @@ class Memory:
         turns, names = [one.turns for one in left], [one.session_id for one in left]
         for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
             await batch.process(
-                {at: StoredSession(left[at].row, left[at].session_id, unfinished=True) for at in group}
+                {
+                    at: StoredSession(
+                        left[at].row, left[at].session_id, unfinished=True, infer=left[at].infer
+                    )
+                    for at in group
+                }
             )
         await writer.fill_vectors()
         self._summaries.try_again()

@@ -69,7 +69,7 @@ def read_moment(
     """
     if said_by is None and known_at is None and not filters:
         return None
-    wanted = json_object(filters, "filters")
+    wanted = {} if filters is None else json_object(filters, "filters")
     having = json.dumps(wanted, sort_keys=True, ensure_ascii=False) if wanted else None
     said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
     return Moment(to_ms_or_none(known), to_ms_or_none(said), having)

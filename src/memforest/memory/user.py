@@ -76,7 +76,7 @@ from memforest.settings import MAX_PAGE, MAX_TOP_K
 from memforest.text import entity_key
 from memforest.times import floor_ms
 from memforest.write.merge_plan import MergeOptions
-from memforest.write.turns import SessionInput, messages_of, read_addition, redacted
+from memforest.write.turns import SessionInput, messages_of, read_turns, redacted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class AsyncUserMemory:
         new = await redacted(given, self._config)
 
         def check(label: str) -> None:
-            read_addition(new, self._config, label, floor_ms(self._config.clock()))
+            read_turns(new, self._config, label, floor_ms(self._config.clock()))
 
         async with self._pool.open(self.user_id, check=check) as memory:
             return await as_raised(memory.append(new, budget=budget, on_progress=on_progress))

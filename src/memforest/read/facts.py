@@ -318,7 +318,7 @@ def _supported(
     held = context.snapshot.turns.ids
     turns = set(np.intersect1d(held, np.array([turn for _, turn in pairs], dtype=np.int64)).tolist())
     if session is not None:
-        turns &= sessions.turn_rows(context.tx, session)
+        turns &= {*sessions.rows_at(context.tx, session).values()}
     return {fact for fact, turn in pairs if turn in turns}
 
 

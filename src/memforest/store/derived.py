@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.connections import AMONG, Tx, parts
+from memforest.store.connections import AMONG, Tx, listed, parts
 
 NUMBER = np.dtype("<f2")
 """Of vectors: half precision (IEEE 754 binary16), which keeps 11 bits of each number and moves a cosine by some 1e-5."""
@@ -83,6 +83,8 @@ _TEXTS = {
     "fact": "SELECT id, '' AS speaker, text FROM fact",
 }
 
+_NOTE_WORDS = f"INSERT INTO derived_word_change (kind, item) SELECT ?, value FROM {listed('?')}"
+
 _WORDS: dict[ItemKind, str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
@@ -121,9 +123,12 @@ def dimension(tx: Tx) -> int | None:
 def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the vectors that some item with the same text has already."""
     found: dict[bytes, bytes] = {}
-    for table in VECTOR_TABLES.values():
-        for part, marks in parts({one for one in digests if one not in found}):
-            found |= tx.pairs(f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})", part)
+    for part, marks in parts(digests):
+        of_part = (
+            f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})"
+            for table in VECTOR_TABLES.values()
+        )
+        found |= tx.pairs(" UNION ALL ".join(of_part), part * len(VECTOR_TABLES))
     return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 
@@ -164,10 +169,10 @@ def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
     ).fetchall()
 
 
-def put_words(tx: Tx, kind: ItemKind, item: int, tokens: Sequence[str]) -> None:
-    """Index an item's lexical tokens."""
-    tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
-    add_words(tx, kind, [(item, " ".join(tokens))])
+def put_words(tx: Tx, kind: ItemKind, rows: Sequence[tuple[int, str]]) -> None:
+    """Index the tokens of items, whatever was indexed of them, as `words_of` has them."""
+    tx.executemany(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", [(item,) for item, _ in rows])
+    add_words(tx, kind, rows)
 
 
 def words_of(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, str]:
@@ -181,17 +186,15 @@ def add_words(tx: Tx, kind: ItemKind, rows: Sequence[tuple[int, str]]) -> None:
     _note_words(tx, kind, [item for item, _ in rows])
 
 
-def clear_words(tx: Tx, kind: ItemKind, item: int) -> None:
-    """Take an item out of the lexical index."""
-    tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
-    _note_words(tx, kind, (item,))
+def clear_words(tx: Tx, kind: ItemKind, items: Collection[int]) -> None:
+    """Take items out of the lexical index."""
+    tx.executemany(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", [(item,) for item in items])
+    _note_words(tx, kind, items)
 
 
 def _note_words(tx: Tx, kind: ItemKind, items: Collection[int]) -> None:
     """Note that the words of items have changed; the oldest notes go."""
-    tx.executemany(
-        "INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", [(kind, item) for item in items]
-    )
+    tx.execute(_NOTE_WORDS, (kind, tx.ids(items)))
     newest = "SELECT max(seq) FROM derived_word_change"
     tx.execute(f"DELETE FROM derived_word_change WHERE seq <= ({newest}) - ?", (CHANGES_KEPT,))
 

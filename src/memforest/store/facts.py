@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx, gathered, parts
+from memforest.store.connections import AMONG, Tx, gathered, listed, parts
 from memforest.times import from_ms, to_ms
 
 _RULES = 0
@@ -331,15 +331,6 @@ ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
 """Role -> its bit in `roles` of a mention: one occurrence may name an entity in several."""
 
 
-def add_mentions(tx: Tx, rows: Iterable[tuple[int, int, int, int]]) -> None:
-    """Record that occurrences of facts name entities: (fact, entity, occurrence, bits of `ROLES`)."""
-    tx.executemany(
-        """INSERT INTO mention VALUES (?, ?, ?, ?)
-           ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
-        rows,
-    )
-
-
 def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     """Return (entity, role) of every mention in a fact."""
     found = mentions(tx, (fact,))
@@ -364,15 +355,41 @@ class NewState(NamedTuple):
     at_ms: int
 
 
-def add_states(tx: Tx, new: Sequence[NewState]) -> list[int]:
-    """Record attributes that occurrences of facts assert of entities; return the rows' ids, in order."""
-    last = tx.value("SELECT coalesce(max(id), 0) FROM state")
+def add_named(
+    tx: Tx,
+    mentions: Collection[tuple[int, int, int, int]] = (),
+    states: Collection[NewState] = (),
+    relations: Iterable[tuple[int, int, int, str, int]] = (),
+    names: Collection[tuple[int, int, str]] = (),
+) -> list[int]:
+    """Record what occurrences of facts say of entities, and return the row ids of the states, in order.
+
+    Args:
+        tx: the write transaction.
+        mentions: (fact, entity, occurrence, bits of `ROLES`); those of a mention that is there are added to its own.
+        states: attributes that are asserted.
+        relations: (fact, occurrence, source, label, target); a repeated one of an occurrence is stored once, one of an entity
+            to itself is not.
+        names: (occurrence, entity, name), how names are spelled.
+    """
+    tx.executemany(
+        """INSERT INTO mention VALUES (?, ?, ?, ?)
+           ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
+        mentions,
+    )
+    first = int(tx.value("SELECT coalesce(max(id), 0) FROM state")) + 1 if states else 0
     tx.executemany(
         """INSERT INTO state (id, fact, occurrence, entity, attribute, value, previous, change, at_ms)
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [(row, *one) for row, one in enumerate(new, last + 1)],
+        [(row, *one) for row, one in enumerate(states, first)],
     )
-    return list(range(last + 1, last + 1 + len(new)))
+    tx.executemany(
+        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT DO NOTHING""",
+        [row for row in relations if row[2] != row[4]],
+    )
+    tx.executemany("INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", names)
+    return list(range(first, first + len(states)))
 
 
 class StoredOccurrence(NamedTuple):
@@ -502,11 +519,6 @@ Spelled: TypeAlias = tuple[int, int, int, str]
 """A name by which an occurrence of a fact calls an entity: (fact, occurrence, entity, name)."""
 
 
-def add_names(tx: Tx, rows: Iterable[tuple[int, int, str]]) -> None:
-    """Record how occurrences spell the names of entities: (occurrence, entity, name)."""
-    tx.executemany("INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
-
-
 def name_uses(tx: Tx) -> list[Spelled]:
     """Return every name that an occurrence has a row of, by occurrence, entity and name."""
     return tx.execute("""SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
@@ -551,14 +563,17 @@ def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
 
 def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
     """Set the entity of each alias from its uses, after some were added or deleted."""
-    for key in sorted(keys):
-        had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
-        now = tx.execute(_USED.format(key="?"), (key,)).fetchone()
-        if had == now:
-            continue
-        tx.execute("DELETE FROM alias WHERE key = ?", (key,))
-        if now is not None:
-            tx.execute("INSERT INTO alias VALUES (?, ?)", (key, now[0]))
+    if not keys:
+        return
+    wanted = tx.ids(sorted(keys))
+    had = tx.pairs(f"SELECT key, entity FROM alias WHERE key {AMONG}", (wanted,))
+    used = _USED.format(key="k.value")
+    now = tx.pairs(f"SELECT k.value, ({used}) FROM {listed('?')} k", (wanted,))
+    changed = [key for key, entity in now.items() if had.get(key) != entity]
+    tx.executemany("DELETE FROM alias WHERE key = ?", [(key,) for key in changed])
+    tx.executemany(
+        "INSERT INTO alias VALUES (?, ?)", [(key, now[key]) for key in changed if now[key] is not None]
+    )
 
 
 def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
@@ -595,18 +610,6 @@ class RelationRow(NamedTuple):
 
 _RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, coalesce(f.start_ms, o.said_ms), o.said_ms
     FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact"""
-
-
-def add_relations(tx: Tx, rows: Iterable[tuple[int, int, int, str, int]]) -> None:
-    """Store relations that occurrences of facts state: (fact, occurrence, source, label, target).
-
-    A repeated relation of one occurrence is stored once; a relation of an entity to itself is not stored.
-    """
-    tx.executemany(
-        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT DO NOTHING""",
-        [row for row in rows if row[2] != row[4]],
-    )
 
 
 def drop_relations(tx: Tx, rows: Collection[int]) -> None:

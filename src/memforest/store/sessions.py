@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, cast
 
-from memforest.records import TimeSource, Turn
+from memforest.records import UNSPOKEN_ROLES, TimeSource, Turn
 from memforest.store import meta
 from memforest.store.connections import AMONG, Args, Tx
 from memforest.text import cut
@@ -103,20 +103,6 @@ AGAIN = "restore a backup, or ingest the session again with replace=True"
 
 Value = str | bytes | int | None
 
-_READ = """SELECT t.id, t.session, t.digest, CAST(s.session_id AS BLOB), t.ordinal, CAST(t.turn_id AS BLOB),
-    CAST(t.speaker AS BLOB), CAST(t.role AS BLOB), CAST(t.text AS BLOB), t.said_ms, CAST(t.time_source AS BLOB),
-    CAST(t.metadata AS BLOB) FROM turn t JOIN session s ON s.id = t.session"""
-"""Texts as bytes: damaged ones may be no UTF-8."""
-
-
-class DamagedTurn(NamedTuple):
-    """A turn that is not what was stored; `name` is for messages."""
-
-    row: int
-    session: int
-    ordinal: int
-    name: str
-
 
 def turn_digest(values: Iterable[Value]) -> bytes:
     """Return the 16-byte BLAKE2b of a turn's values, each behind its length, so that no two turns read alike.
@@ -132,41 +118,15 @@ def turn_digest(values: Iterable[Value]) -> bytes:
     return whole.digest()
 
 
-def damaged_turns(
-    tx: Tx, turns: Collection[int] | None = None, *, session: int | None = None, first: int = 0
-) -> dict[int, DamagedTurn]:
-    """Return, by row, the turns that differ from their digest.
-
-    Args:
-        tx: an open transaction.
-        turns: look at these rows only; None for all.
-        session: look at the turns of this session only, from the one numbered `first` on.
-        first: see `session`.
-    """
-    if session is not None:
-        found = tx.execute(f"{_READ} WHERE t.session = ? AND t.ordinal >= ?", (session, first))
-    elif turns is not None:
-        found = tx.execute(f"{_READ} WHERE t.id {AMONG}", (tx.ids(turns),))
-    else:
-        found = tx.execute(f"{_READ} ORDER BY t.session, t.ordinal")
-    damaged = {}
-    for row, of_session, stored, *values in found:
-        if turn_digest(values) != stored:
-            texts = (
-                value.decode(errors="replace") if isinstance(value, bytes) else value for value in values[:3]
-            )
-            session_id, ordinal, turn_id = (cut(repr(text), 60) for text in texts)
-            name = f"turn {turn_id} (number {ordinal}) of session {session_id}"
-            damaged[row] = DamagedTurn(row, of_session, values[1], name)
-    return damaged
-
-
 MOST = 2**62
 """More than any session has turns."""
 
 
 class StoredTurn(NamedTuple):
-    """A turn with its session; `metadata` is JSON, `origin` the row of the memory that it was merged from."""
+    """A turn with its session; `metadata` is JSON, `origin` the row of the memory that it was merged from.
+
+    `digest` is that of what was stored. In a text that is no UTF-8 any more, replacement characters stand, so it has another one.
+    """
 
     row: int
     session: int
@@ -181,6 +141,33 @@ class StoredTurn(NamedTuple):
     metadata: str
     stored_ms: int
     origin: int | None = None
+    digest: bytes = b""
+
+    @classmethod
+    def of(cls, turn: Turn, session: int, session_id: str, stored_ms: int) -> StoredTurn:
+        """Return a turn as it is stored; its row is still to be given."""
+        metadata = json.dumps(dict(turn.metadata), ensure_ascii=False)
+        values = (
+            turn.ordinal,
+            turn.id,
+            turn.speaker,
+            turn.role,
+            turn.text,
+            to_ms(turn.said),
+            turn.time_source,
+        )
+        return cls(0, session, session_id, *values, metadata, stored_ms)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it is not what was stored."""
+        return turn_digest(self[2:11]) != self.digest  # from the session's id to the metadata
+
+    @property
+    def name(self) -> str:
+        """What a damaged one is called in messages."""
+        turn_id, session_id = cut(repr(self.turn_id), 60), cut(repr(self.session_id), 60)
+        return f"turn {turn_id} (number {self.ordinal}) of session {session_id}"
 
     @property
     def turn(self) -> Turn:
@@ -198,7 +185,7 @@ class StoredTurn(NamedTuple):
 
 
 _TURN = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker, t.role, t.text, t.said_ms,
-    t.time_source, t.metadata, t.stored_ms, t.origin FROM turn t JOIN session s ON s.id = t.session"""
+    t.time_source, t.metadata, t.stored_ms, t.origin, t.digest FROM turn t JOIN session s ON s.id = t.session"""
 
 
 def turns_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, StoredTurn]:
@@ -218,6 +205,29 @@ def turns_of_session(
     )
 
 
+def rows_at(tx: Tx, session: int, first: int = 0, last: int = MOST) -> dict[int, int]:
+    """Return ordinal -> row id of a session's turns; with `first` and `last`, of those between.
+
+    A row id stands for one text and place: what is said otherwise, or stands elsewhere now, has another one.
+    """
+    return tx.pairs(
+        "SELECT ordinal, id FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ?", (session, first, last)
+    )
+
+
+def damaged_turns(
+    tx: Tx, turns: Collection[int] | None = None, *, session: int | None = None
+) -> dict[int, StoredTurn]:
+    """Return, by row, the turns that differ from their digest: of some rows, or of a session, or else of all."""
+    if session is not None:
+        found = turns_of_session(tx, session)
+    elif turns is not None:
+        found = list(turns_with_ids(tx, turns).values())
+    else:
+        found = tx.rows(StoredTurn, f"{_TURN} ORDER BY t.session, t.ordinal")
+    return {turn.row: turn for turn in found if turn.is_damaged}
+
+
 def turns_behind(tx: Tx, session: int, said_ms: int) -> list[StoredTurn]:
     """Return the turns of a session that stand behind those said at a time, in order."""
     first = tx.value("SELECT min(ordinal) FROM turn WHERE session = ? AND said_ms > ?", (session, said_ms))
@@ -230,15 +240,12 @@ def turn_with_id(tx: Tx, session: int, turn_id: str) -> StoredTurn | None:
 
 
 def insert_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:
-    """Insert turns, each with its digest, under new row ids, which are returned in order; `row` is ignored."""
+    """Insert turns, each with its digest, under new row ids, which are returned in order; `row` and `digest` are ignored."""
     first = meta.take_ids(tx, "turn", len(new))
     tx.executemany(
         """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source, metadata, stored_ms,
            origin, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [
-            (row, turn.session, *turn[3:], turn_digest(turn[2:11]))  # from the session's id to the metadata
-            for row, turn in enumerate(new, first)
-        ],
+        [(row, turn.session, *turn[3:13], turn_digest(turn[2:11])) for row, turn in enumerate(new, first)],
     )
     return list(range(first, first + len(new)))
 
@@ -301,13 +308,11 @@ def add_session(
 
 def _sessions(tx: Tx, where: str = "", args: Args = ()) -> list[SessionRow]:
     """Return the sessions that a condition limits, in time order (ties by session id)."""
-    return tx.rows(
-        lambda row, session_id, status, infer, stored_ms, metadata, *counts: SessionRow(
-            row, session_id, status, bool(infer), stored_ms, json.loads(metadata), *counts
-        ),
-        f"{_SESSION} {where} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id",
-        args,
-    )
+    found = tx.execute(f"{_SESSION} {where} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id", args)
+    return [
+        SessionRow(row, session_id, status, bool(infer), stored_ms, json.loads(metadata), *counts)
+        for row, session_id, status, infer, stored_ms, metadata, *counts in found
+    ]
 
 
 def find_session(tx: Tx, session_id: str) -> SessionRow | None:
@@ -331,11 +336,6 @@ def list_sessions(tx: Tx) -> list[SessionRow]:
     return _sessions(tx)
 
 
-def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) -> None:
-    """Set the status of a session."""
-    tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, session))
-
-
 def waiting(tx: Tx) -> int:
     """Return how many sessions are received but not ingested."""
     return int(tx.value("SELECT count(*) FROM session WHERE status = 'received'"))
@@ -352,41 +352,6 @@ def delete_session(tx: Tx, session: int) -> None:
     tx.execute("DELETE FROM session WHERE id = ?", (session,))
 
 
-def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list[int]:
-    """Insert turns, each with its digest, and return their row ids, in order."""
-    session_id = tx.value("SELECT session_id FROM session WHERE id = ?", (session,))
-    return insert_turns(
-        tx,
-        [
-            StoredTurn(
-                0,
-                session,
-                session_id,
-                turn.ordinal,
-                turn.id,
-                turn.speaker,
-                turn.role,
-                turn.text,
-                to_ms(turn.said),
-                turn.time_source,
-                json.dumps(dict(turn.metadata), ensure_ascii=False),
-                stored_ms,
-            )
-            for turn in new
-        ],
-    )
-
-
-def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[int, Turn]]:
-    """Return a session's turns with their row ids, in order; with `first` and `last`, those between."""
-    return [(one.row, one.turn) for one in turns_of_session(tx, session, first, last)]
-
-
-def turn_rows(tx: Tx, session: int) -> set[int]:
-    """Return the row ids of a session's turns."""
-    return set(tx.column("SELECT id FROM turn WHERE session = ?", (session,)))
-
-
 def speakers(tx: Tx) -> set[str]:
     """Return the names of all speakers, as written; each is looked up by index, so few turns are read."""
     return set(
@@ -397,23 +362,30 @@ def speakers(tx: Tx) -> set[str]:
 
 
 def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
-    """Insert pending chunks from (ordinal, first turn, last turn)."""
+    """Insert pending chunks from (ordinal, first turn, last turn); the session is "received" then."""
     wanted = list(spans)
     first = meta.take_ids(tx, "chunk", len(wanted))
     tx.executemany(
         "INSERT INTO chunk (id, session, ordinal, first, last, status) VALUES (?, ?, ?, ?, ?, 'pending')",
         [(row, session, *span) for row, span in enumerate(wanted, first)],
     )
+    tx.execute("UPDATE session SET status = 'received' WHERE id = ?", (session,))
 
 
-def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:
-    """Return a session's chunks, in order; with `first` and `last`, those of the turns between."""
-    return tx.rows(
-        lambda *row: ChunkRow(*(*row[:-1], tuple(map(tuple, json.loads(row[-1]))))),
-        """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
-           FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
+def chunks(
+    tx: Tx, session: int, first: int = 0, last: int = MOST, *, only_open: bool = False
+) -> list[ChunkRow]:
+    """Return a session's chunks, in order; with `first` and `last`, those of the turns between.
+
+    With `only_open` those that are still to be extracted, the failed ones among them.
+    """
+    status = "AND status IN ('pending', 'failed')" if only_open else ""
+    found = tx.execute(
+        f"""SELECT id, session, ordinal, first, last, status, reason, maker, skipped
+           FROM chunk WHERE session = ? AND last >= ? AND first <= ? {status} ORDER BY ordinal""",
         (session, first, last),
     )
+    return [ChunkRow(*(*row[:-1], tuple(map(tuple, json.loads(row[-1]))))) for row in found]
 
 
 def copy_chunks(tx: Tx, session: int, copied: Sequence[ChunkRow]) -> range:
@@ -423,7 +395,6 @@ def copy_chunks(tx: Tx, session: int, copied: Sequence[ChunkRow]) -> range:
     done = [
         (row, one.status, one.maker, one.reason, one.skipped) for row, one in zip(rows, copied, strict=True)
     ]
-    set_status(tx, session, "received")
     finish_chunks(tx, session, done)
     return rows
 
@@ -594,6 +565,16 @@ def sessions_after(tx: Tx, after: tuple[int, str] | None, most: int) -> list[Ses
 def count_sessions(tx: Tx) -> int:
     """Return how many sessions there are."""
     return int(tx.value("SELECT count(*) FROM session"))
+
+
+def speakers_of(tx: Tx, session: int) -> tuple[str, ...]:
+    """Return who speaks in a session, in the order of their first turns, without systems and tools."""
+    found = tx.column(
+        f"""SELECT speaker FROM turn WHERE session = ? AND (role IS NULL OR role NOT {AMONG})
+            GROUP BY speaker ORDER BY min(ordinal)""",
+        (session, tx.ids(UNSPOKEN_ROLES)),
+    )
+    return tuple(found)
 
 
 def participants(tx: Tx, sessions: Collection[int]) -> dict[int, list[str]]:

@@ -1,8 +1,7 @@
 """Processing stored sessions to the end of their write: extract, judge, commit, refresh; and resuming from any point.
 
-`SessionWriter` does the steps. Each ends in a short transaction and reads what it needs back from the store, so that a
-crash between any two leaves work that `resume` finds: sessions not ingested, failed chunks, missing vectors, missing
-summaries.
+`SessionWriter` does the steps. Each ends in a short transaction or in none, so that a crash between any two leaves work
+that `resume` finds: sessions not ingested, failed chunks, missing vectors, missing summaries.
 
 `Batch` takes the sessions of one call through the steps together and makes their results. What they share (judging, the
 refresh) counts for the last of them.
@@ -11,7 +10,7 @@ refresh) counts for the last of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -19,7 +18,7 @@ from typing import Literal
 from memforest.concurrency import all_of, to_thread
 from memforest.config import Config
 from memforest.errors import MemForestError, ModelError, SessionConflictError, StoreReplacedError
-from memforest.models.ledger import current_ledger
+from memforest.models.ledger import Ledger, current_ledger
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.host import MemoryHost
 from memforest.read.results import ChunkReport, IngestResult, usage
@@ -35,7 +34,7 @@ from memforest.trees.attached import Attached
 from memforest.trees.index import Index
 from memforest.trees.refresh import Refreshed, sweep
 from memforest.write.commit import CommittedSession, commit_in_parts
-from memforest.write.extract import extract, find_same
+from memforest.write.extract import ExtractedSession, extract, find_same
 from memforest.write.receive import Receiver
 from memforest.write.sessions import StoredSession, fill_vectors, load, with_first_result
 from memforest.write.turns import SessionInput
@@ -55,45 +54,22 @@ class SessionWriter:
     summaries: Summaries
     watch: Watch = NOBODY
 
-    async def process(self, stored: Sequence[StoredSession]) -> list[CommittedSession | SessionConflictError]:
-        """Take stored sessions, at least one, to `ingested`: extract their open chunks, embed, judge, and commit each.
-
-        What models are asked is asked for all sessions at once. In the place of a session that another writer
-        has overwritten meanwhile there is an error.
+    async def extract(self, stored: Iterable[StoredSession], timer: Timer) -> list[ExtractedSession]:
+        """Extract and embed the open chunks of loaded sessions, and judge what is near; all of them are asked for at once.
 
         Raises:
-            ModelError: if a model cannot be used at all; the sessions stay as they were received.
-            StoreError: if the memory cannot be written.
+            ModelError: if a model cannot be used at all; the sessions stay as they were.
         """
-        timer = stored[-1].timer
-        with timer.timed("store"):
-            loaded = await to_thread(self.load, stored)
+        steps, vectors = self.steps, self.vectors
         with timer.timed("extract"):
-            extracted = await all_of(
-                extract(one, self.steps, self.vectors, self.threshold, self.watch)
-                for one in loaded
-                if isinstance(one, StoredSession)
-            )
-        if self.steps.judge is not None:
-            with timer.timed("judge"):
-                model = None if self.vectors is None else self.vectors.embedder.model_id
-                new = [(one.statements, one.vectors) for one in extracted]
-                same = await find_same(self.steps.judge, self.db, self.cache, new, model)
-                extracted = [replace(one, same=same) for one in extracted]
-        with timer.timed("route"):
-            committed = iter([await commit_in_parts(self.db, self.config, one, timer) for one in extracted])
-        return [next(committed) if isinstance(one, StoredSession) else one for one in loaded]
-
-    def load(self, stored: Sequence[StoredSession]) -> list[StoredSession | SessionConflictError]:
-        """Read the turns and open chunks of sessions; an error stands for one that another writer has overwritten."""
-        loaded: list[StoredSession | SessionConflictError] = []
-        with self.db.read() as tx:
-            for one in stored:
-                try:
-                    loaded.append(load(tx, self.config, one))
-                except SessionConflictError as exc:
-                    loaded.append(exc)
-        return loaded
+            made = await all_of(extract(one, steps, vectors, self.threshold, self.watch) for one in stored)
+        if steps.judge is None:
+            return made
+        with timer.timed("judge"):
+            model = None if vectors is None else vectors.embedder.model_id
+            new = [(one.statements, one.vectors) for one in made]
+            same = await find_same(steps.judge, self.db, self.cache, new, model)
+        return [replace(one, same=same) for one in made]
 
     async def refresh(self, timer: Timer, now_ms: int | None = None) -> Refreshed:
         """Make the summaries that are missing, of what has ended by an instant, or by what was said last if that is None."""
@@ -174,9 +150,12 @@ class Batch:
     _refreshed: Refreshed = field(default_factory=Refreshed)
     problems: list[str] = field(default_factory=list)
     """Warnings of the whole operation."""
+    replaced: bool = False
+    """Whether a session has overwritten another one."""
     _tried: bool = False
     """Whether summaries were to be refreshed."""
-    _repeated: dict[int, IngestResult] = field(default_factory=dict)
+    results: dict[int, IngestResult | MemForestError] = field(default_factory=dict)
+    """The result of each session, or the error that it ended with; filled by `finish`."""
     _deferred: dict[int, tuple[ChunkReport, ...]] = field(default_factory=dict)
     _unfinished: dict[int, str] = field(default_factory=dict)
     """Ids of the sessions that were processed last."""
@@ -196,7 +175,7 @@ class Batch:
             self.writer.watch.say("finished", arrival.session_id, 0, 1, 1)
             return None
         if stored.replaced:
-            self.writer.db.unfinished = True  # the log still holds what was overwritten in the file
+            self.replaced = self.writer.db.unfinished = True  # the log still holds what was overwritten
         self.tell_received(stored)
         return stored
 
@@ -207,25 +186,16 @@ class Batch:
             "received", stored.session_id, turns, len(stored.refused), turns + len(stored.refused)
         )
 
-    async def defer(self, at: int, stored: StoredSession) -> None:
+    def defer(self, at: int, stored: StoredSession) -> None:
         """Leave a session as it was received; its result names the chunks that are to be read."""
         self._stored[at] = stored
-        open_ = stored.new_turns or stored.unfinished
-        loaded = await to_thread(self.writer.load, [stored]) if open_ else []
-        self._deferred[at] = tuple(
-            chunk for one in loaded if isinstance(one, StoredSession) for chunk in one.open_chunks
-        )
+        self._deferred[at] = tuple(stored.open_chunks)
 
     def _tell_finished(self) -> None:
         """Tell that the sessions that were processed last are written, or have failed."""
         last, self._unfinished = self._unfinished, {}
         for at, name in last.items():
             self.writer.watch.say("finished", name, int(at not in self._errors), int(at in self._errors), 1)
-
-    @property
-    def replaced(self) -> bool:
-        """Whether a session has overwritten another one."""
-        return any(one.replaced for one in self._stored.values())
 
     @property
     def changed(self) -> bool:
@@ -244,8 +214,14 @@ class Batch:
         open_ = {at: one for at, one in stored.items() if one.new_turns or one.unfinished}
         if not open_:
             return
+        writer, timer = self.writer, [*open_.values()][-1].timer
         try:
-            done = await self.writer.process(list(open_.values()))
+            if any(not one.turns for one in open_.values()):  # they were received by an earlier call
+                with timer.timed("store"):
+                    open_ = await to_thread(self._load, open_)
+            extracted = await writer.extract(open_.values(), timer)
+            with timer.timed("route"):
+                done = [await commit_in_parts(writer.db, writer.config, one, timer) for one in extracted]
         except MemForestError as exc:
             for at, one in open_.items():
                 self._errors[at] = _with_stored(exc, one.session_id) if isinstance(exc, ModelError) else exc
@@ -255,6 +231,17 @@ class Batch:
                 self._committed[at] = committed
             else:
                 self._errors[at] = committed
+
+    def _load(self, stored: Mapping[int, StoredSession]) -> dict[int, StoredSession]:
+        """Read what is to be extracted of sessions; one that another writer has overwritten ends with an error."""
+        loaded = {}
+        with self.writer.db.read() as tx:
+            for at, one in stored.items():
+                try:
+                    loaded[at] = load(tx, self.writer.config, one)
+                except SessionConflictError as exc:
+                    self._errors[at] = exc
+        return loaded
 
     async def finish(self, *, refresh: Refresh | None, now_ms: int | None = None) -> None:
         """Make missing vectors, refresh the wanted summaries, and read repeated results.
@@ -283,28 +270,35 @@ class Batch:
             self._refreshed = await self.writer.refresh(timer, now_ms)
             self._tried = True
         for at, one in self._stored.items():
-            if one.repeats is not None and at not in self._errors:
-                self._repeated[at] = await to_thread(self._first_result, self._own_result(at), one.repeats)
+            if at not in self._errors:
+                result = self._result(at)
+                if one.repeats is not None:
+                    result = await to_thread(self._first_result, result, one.repeats)
+                self.results[at] = result
+        self.results |= self._errors
         self._tell_finished()
 
     def _first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
         with self.writer.db.read() as tx:
             return with_first_result(tx, result, write)
 
-    def result(self, at: int) -> IngestResult | MemForestError:
-        """Return the result of a session, or the error that it ended with."""
-        return self._errors.get(at) or self._repeated.get(at) or self._own_result(at)
-
-    def _own_result(self, at: int) -> IngestResult:
+    def _result(self, at: int) -> IngestResult:
         """Return what this call has done for a session."""
         stored, done = self._stored[at], self._committed.get(at, CommittedSession())
         last = at == max(self._committed or self._stored)
         refreshed = self._refreshed if last else Refreshed()
         cost = usage(done.spent, stored.timer.ms, done.embeds)
+        ledger, whole = current_ledger(), list[str]()
         if last and self._committed:
             parts = [each.spent for each in self._committed.values()]
             nodes = {} if self.writer.vectors is None else self.writer.vectors.ran
-            cost = cost.plus(usage(current_ledger(), {}, nodes, without=parts))
+            cost = cost.plus(usage(ledger, {}, nodes, without=parts))
+        if last:
+            whole = [
+                *self.problems,
+                *([self._over_budget(ledger)] if ledger.refused else ()),
+                *ledger.warnings,
+            ]
         return IngestResult(
             session_id=stored.session_id,
             turns_added=stored.new_turns,
@@ -323,7 +317,7 @@ class Batch:
                 *self.warnings,
                 *stored.notes,
                 *_turn_warnings(stored.refused, done.chunks),
-                *(self._whole_warnings() if last else ()),
+                *whole,
                 *done.warnings,
                 *refreshed.failures,
             ),
@@ -336,34 +330,30 @@ class Batch:
             MemForestError: if one failed; the first of them.
         """
         found = []
-        for at in sorted({*self._stored, *self._errors}):
-            result = self.result(at)
+        for _, result in sorted(self.results.items()):
             if isinstance(result, MemForestError):
                 raise result
             found.append(result)
         return found
 
-    def _whole_warnings(self) -> list[str]:
-        """Return the warnings of the whole operation; one names what the budget did not reach."""
-        ledger, spent = current_ledger(), []
-        if ledger.refused:
-            chunks = sum(chunk.status == "left" for one in self._committed.values() for chunk in one.chunks)
-            left = {
-                "chunks": chunks,
-                "judgements": ledger.refused.get("judge", 0),
-                "summaries": self._refreshed.left if self._tried else 0,
-            }
-            what = ", ".join(f"{count} {name}" for name, count in left.items() if count)
-            bounds = [
-                f"{most} {name}"
-                for name, most in (("calls", ledger.budget.max_calls), ("tokens", ledger.budget.max_tokens))
-                if most is not None
-            ]
-            spent.append(
-                f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
-                "resume() goes on with chunks and summaries"
-            )
-        return [*self.problems, *spent, *ledger.warnings]
+    def _over_budget(self, ledger: Ledger) -> str:
+        """Return a warning that names what the budget did not reach."""
+        chunks = sum(chunk.status == "left" for one in self._committed.values() for chunk in one.chunks)
+        left = {
+            "chunks": chunks,
+            "judgements": ledger.refused.get("judge", 0),
+            "summaries": self._refreshed.left if self._tried else 0,
+        }
+        what = ", ".join(f"{count} {name}" for name, count in left.items() if count)
+        bounds = [
+            f"{most} {name}"
+            for name, most in (("calls", ledger.budget.max_calls), ("tokens", ledger.budget.max_tokens))
+            if most is not None
+        ]
+        return (
+            f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
+            "resume() goes on with chunks and summaries"
+        )
 
 
 def _turn_warnings(refused: Sequence[Refused], chunks: Sequence[ChunkReport]) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -40,7 +40,7 @@ from memforest.store import corrections, derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.facts import FactRow
+from memforest.store.facts import ROLES, FactRow
 from memforest.store.sessions import AGAIN, ChunkRow
 from memforest.times import to_ms
 from memforest.write.corrections import retract_chunk, settle_chunks
@@ -147,24 +147,22 @@ def _still_open(tx: Tx, work: ExtractedSession, done: CommittedSession) -> Extra
     Raises:
         SessionConflictError: if the turns are not those that were read.
     """
-    try:
-        sessions.session_with_row(tx, work.stored.row)
-    except KeyError:
-        raise overwritten() from None
+    first = min(chunk.first for chunk, _ in work.outcomes)
+    last = max(chunk.last for chunk, _ in work.outcomes)
+    chunks = sessions.chunks(tx, work.stored.row, first, last)
+    if not chunks:
+        raise overwritten()
     # A chunk that another writer has cut anew, as an earlier turn came between, is that writer's to read.
     spans = {
-        (chunk.row, chunk.first, chunk.last)
-        for chunk in sessions.chunks(tx, work.stored.row)
-        if chunk.status in ("pending", "failed")
+        (chunk.row, chunk.first, chunk.last) for chunk in chunks if chunk.status in ("pending", "failed")
     }
     open_ = [pair for pair in work.outcomes if (pair[0].row, pair[0].first, pair[0].last) in spans]
     if not open_:
         return replace(work, outcomes=[])
-    first = min(chunk.first for chunk, _ in open_) - CONTEXT_TURNS
-    last = max(chunk.last for chunk, _ in open_)
-    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.stored.row, first, last)}
+    rows = sessions.rows_at(tx, work.stored.row, first - CONTEXT_TURNS, last)
+    were = {at: row for at, (row, _) in work.stored.turns.items()}
     read = {at for chunk, _ in open_ for at in range(chunk.first - CONTEXT_TURNS, chunk.last + 1)}
-    if any(turns.get(at) != work.stored.turns.get(at) for at in read):
+    if any(rows.get(at) != were.get(at) for at in read):
         raise overwritten()
     outcomes: list[tuple[ChunkRow, ChunkOutcome]] = []
     for chunk, outcome in open_:
@@ -186,19 +184,21 @@ def near_facts(
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""
     if threshold is None or not wanted:
         return []
-    rows = facts_rows.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
-    facts = facts_rows.facts_with_ids(tx, rows)
-    vectors = derived.vectors_of_items(tx, "fact", rows)
-    found = []
-    for row in rows:
-        if row in vectors:
-            parts = frozenset(
-                (facts_rows.entity_with_row(tx, entity).key, role)
-                for entity, role in facts_rows.mentions_of(tx, row)
-                if role != "speaker"
-            )
-            found.append((row, fact_signature(facts[row], parts), vectors[row]))
-    return found
+    worded = facts_rows.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
+    if not worded:
+        return []
+    vectors = derived.vectors_of_items(tx, "fact", worded)
+    facts = facts_rows.facts_with_ids(tx, vectors)
+    mentions = facts_rows.mentions(tx, vectors)
+    named = facts_rows.entities(tx, {one.entity for one in mentions})
+    parts: dict[int, set[tuple[str, str]]] = {}
+    for one in mentions:
+        roles = {role for role, bit in ROLES.items() if one.roles & bit and role != "speaker"}
+        parts.setdefault(one.fact, set()).update((named[one.entity].key, role) for role in roles)
+    return [
+        (row, fact_signature(facts[row], frozenset(parts.get(row, ()))), vectors[row])
+        for row in sorted(vectors)
+    ]
 
 
 def _write_facts(
@@ -231,7 +231,8 @@ def _write_facts(
         if plan.joins is None
     ]
     new = iter(insert_facts(tx, stands))
-    joined = facts_rows.facts_with_ids(tx, {plan.joins for plan in plans if plan.joins is not None})
+    joins = {plan.joins for plan in plans if plan.joins is not None}
+    joined = facts_rows.facts_with_ids(tx, joins) if joins else {}
     # Of a chunk whose reply was cut short some occurrences are kept.
     kept = facts_rows.occurrences(tx, joined) if joined else {}
     known = {(row, one.chunk, one.text) for row, found in kept.items() for one in found}
@@ -343,11 +344,11 @@ async def commit_in_parts(
         if first:
             await asyncio.sleep(PAUSE_S)
         try:
-            await to_thread(_commit_part, db, config, part, done, timer)
+            await to_thread(
+                _commit_part, db, config, part, done, timer, is_last=first + PART_CHUNKS >= len(read)
+            )
         except SessionConflictError as exc:
             return exc
-    if done.states:
-        done.superseded = await to_thread(_superseded, db, done.states, work.stored.told[1])
     return done
 
 
@@ -357,19 +358,18 @@ def _commit_part(
     part: ExtractedSession,
     done: CommittedSession,
     timer: Timer,
+    *,
+    is_last: bool,
 ) -> None:
+    """Commit a part of a session; with the last one, note the facts that its states ended, but for those reported before."""
     with db.write() as tx:
         if part.model is not None:
             check_own(tx, db.path, part.model)
         commit(tx, part, to_ms(config.clock()), done)
+        if is_last and done.states:
+            told, ended = part.stored.told[1], superseded_facts(tx, done.states)
+            facts = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+            new = {row for row, attribute in ended if (facts[row].fact_id, attribute) not in told}
+            done.superseded = [facts[row].text for row in sorted(new)]
         written = time.perf_counter()
     timer.add("route.commit", written)
-
-
-def _superseded(db: Database, states: Sequence[int], told: Collection[tuple[str, str]]) -> list[str]:
-    """Return the texts of the facts that new states ended, but for `told`: identity and attribute of those reported before."""
-    with db.read() as tx:
-        ended = superseded_facts(tx, states)
-        facts = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
-        new = {row for row, attribute in ended if (facts[row].fact_id, attribute) not in told}
-        return [facts[row].text for row in sorted(new)]

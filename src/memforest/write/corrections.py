@@ -78,7 +78,9 @@ def settle_chunks(tx: Tx, chunks: Collection[int], vectors: Vectors = MappingPro
 
 def settle_verdicts(tx: Tx, facts: Collection[int]) -> None:
     """Derive the verdicts of facts from the corrections, and write those that differ."""
-    stored = facts_rows.facts_with_ids(tx, facts)
+    stored = facts_rows.facts_with_ids(tx, facts) if facts else {}
+    if not stored:
+        return
     if not any(fact.verdict for fact in stored.values()) and not corrections_rows.exists(tx):
         return
     now = verdicts(tx, stored.values())
@@ -281,31 +283,27 @@ attribute) of the facts that the chunks superseded.
 
 def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
     """Return what results reported of chunks that are about to be deleted."""
+    here = facts_rows.occurrences_in(tx, chunks)
+    facts = facts_rows.facts_with_ids(tx, set(here.values()))
     stored_ms: dict[str, int] = {}
-    superseded: set[tuple[str, str]] = set()
-    for chunk in chunks:
-        here = facts_rows.occurrences_in(tx, (chunk,))
-        facts = facts_rows.facts_with_ids(tx, set(here.values()))
-        said = facts_rows.occurrences(tx, facts)
-        own: dict[str, int] = {}
-        for row, fact in facts.items():
-            for one in said[row]:
-                if one.chunk == chunk:
-                    own[identity_of(fact, one.text, one.dates)] = one.stored_ms
-        stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
-        ended = superseded_facts(tx, sorted(corrections_rows.states_of(tx, here)))
-        facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
-        superseded |= {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
-    return stored_ms, superseded
+    for row, said in facts_rows.occurrences(tx, facts).items():
+        for one in said:
+            if one.row in here:
+                identity = identity_of(facts[row], one.text, one.dates)
+                stored_ms[identity] = min(one.stored_ms, stored_ms.get(identity, one.stored_ms))
+    states = corrections_rows.states_of(tx, here)
+    ended = superseded_facts(tx, sorted(states)) if states else set()
+    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended}) if ended else {}
+    return stored_ms, {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
 
 
 def retract_session(tx: Tx, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
     reworded = [retract_chunk(tx, chunk.row) for chunk in sessions.chunks(tx, session)]
-    turns = sessions.turns(tx, session)
-    take_out(tx, [row for row, _ in turns])
+    turns = sessions.turns_of_session(tx, session)
+    take_out(tx, [turn.row for turn in turns])
     sessions.delete_session(tx, session)
-    demote_silent(tx, {turn.speaker for _, turn in turns})
+    demote_silent(tx, {turn.speaker for turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
@@ -313,9 +311,8 @@ def retract_session(tx: Tx, session: int) -> bool:
 
 def take_out(tx: Tx, turns: Sequence[int]) -> None:
     """Delete what was made of turns by themselves, whose chunks are retracted: their places, words and vectors."""
-    for row in turns:
-        derived.clear_words(tx, "turn", row)
-        derived.drop_vectors(tx, "turn", (row,))
+    derived.clear_words(tx, "turn", turns)
+    derived.drop_vectors(tx, "turn", turns)
 
 
 def retract_chunk(tx: Tx, chunk: int) -> bool:

@@ -216,7 +216,8 @@ def _drop_turns(tx: Tx, cuts: Cuts, texts: DeletedKeys, done: Erased) -> None:
     for spot, text in ((spot, text) for spot, text in cuts.items() if text is not None):
         lost = content_words(spot.text) - content_words(text)
         row = erase.put_turn_anew(tx, spot, text, _scrubbed(spot.metadata, lost, texts))
-        derived.put_words(tx, "turn", row, index_tokens(spot.speaker, text, from_ms(spot.said_ms)))
+        words = index_tokens(spot.speaker, text, from_ms(spot.said_ms))
+        derived.put_words(tx, "turn", [(row, " ".join(words))])
         done.changed["turns"] += 1
         done.reworded = True
 

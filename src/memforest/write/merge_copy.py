@@ -339,41 +339,31 @@ class _Part:
         def called(fact: int, text: str) -> str:
             return names.text(text, reading.called.get(fact, ()))
 
-        facts_rows.add_mentions(
-            tx,
-            [(merging.facts[one.fact], here[one.entity], own[one.occurrence], one.roles) for one in mentions],
-        )
-        facts_rows.add_states(
-            tx,
-            [
-                one._replace(
-                    fact=merging.facts[one.fact],
-                    occurrence=own[one.occurrence],
-                    entity=here[one.entity],
-                    value=names.speaker(one.value),
-                    previous=None if one.previous is None else names.speaker(one.previous),
-                )
-                for one in facts_rows.states(source, own)
-            ],
-        )
+        states = [
+            one._replace(
+                fact=merging.facts[one.fact],
+                occurrence=own[one.occurrence],
+                entity=here[one.entity],
+                value=names.speaker(one.value),
+                previous=None if one.previous is None else names.speaker(one.previous),
+            )
+            for one in facts_rows.states(source, own)
+        ]
         short = facts_rows.alias_uses(source, own)
         facts_rows.use_aliases(
             tx, [(key, here[entity], own[occurrence]) for key, entity, occurrence in short]
         )
-        facts_rows.add_relations(
-            tx,
-            [
-                (
-                    merging.facts[one.fact],
-                    own[one.occurrence],
-                    here[one.source],
-                    called(one.fact, one.label),
-                    here[one.target],
-                )
-                for one in facts_rows.relations_of(source, reading.facts)
-                if one.occurrence in own
-            ],
-        )
+        relations = [
+            (
+                merging.facts[one.fact],
+                own[one.occurrence],
+                here[one.source],
+                called(one.fact, one.label),
+                here[one.target],
+            )
+            for one in facts_rows.relations_of(source, reading.facts)
+            if one.occurrence in own
+        ]
         spelled: dict[tuple[int, int], set[str]] = {}
         for occurrence, entity, name in facts_rows.names_in(source, own):
             spelled.setdefault((occurrence, entity), set()).add(name)
@@ -383,8 +373,11 @@ class _Part:
             found = spelled.get((mention.occurrence, mention.entity), plain)
             now = said.setdefault((own[mention.occurrence], here[mention.entity]), set())
             now.update(called(mention.fact, name) for name in found)
-        facts_rows.add_names(
+        facts_rows.add_named(
             tx,
+            [(merging.facts[one.fact], here[one.entity], own[one.occurrence], one.roles) for one in mentions],
+            states,
+            relations,
             [
                 (occurrence, entity, name)
                 for (occurrence, entity), now in said.items()

@@ -16,13 +16,13 @@ file is not touched at all: writing into it may make what is still readable unre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
-from memforest.concurrency import all_of, to_thread
+from memforest.concurrency import to_thread
 from memforest.errors import (
     BudgetError,
     CorruptStoreError,
@@ -48,10 +48,10 @@ from memforest.text import cut
 from memforest.times import LATEST, from_ms, to_ms
 from memforest.trees.attached import adopt_settings, outdated
 from memforest.trees.refresh import makers_of
-from memforest.write.batch import SessionWriter
+from memforest.write.batch import SessionWriter, groups_of_turns
 from memforest.write.commit import CommittedSession, commit
 from memforest.write.corrections import retract_chunk
-from memforest.write.extract import ExtractedSession, extract, find_same
+from memforest.write.extract import ExtractedSession
 from memforest.write.sessions import StoredSession, load, to_embed
 
 BLOCK = 256
@@ -162,10 +162,6 @@ def _switch(db: Database, maker: VectorMaker) -> bool:
     return True
 
 
-TURNS_AT_ONCE = 1_024
-"""Turns whose chunks go to a model together; what is made of them is written before the next are begun."""
-
-
 async def reextract(writer: SessionWriter, report: Report) -> int:
     """Read the stale sessions again, and return how many were written.
 
@@ -179,10 +175,11 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
         ModelError: if a model cannot be used at all.
         StoreError: if the memory cannot be written.
     """
-    rows = await to_thread(_stale, writer)
-    progress, done, over_budget = Progress("sessions", len(rows), report), 0, False
+    groups = await to_thread(_stale, writer)
+    total = sum(map(len, groups))
+    progress, done, over_budget = Progress("sessions", total, report), 0, False
     left: dict[str, str] = {}
-    for group in await to_thread(lambda: list(_groups(writer, rows))):
+    for group in groups:
         for made, old in await _read(writer, group):
             if any(outcome.left for _, outcome in made.outcomes):
                 over_budget = True
@@ -193,53 +190,32 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
             progress.add()
         if over_budget:
             raise BudgetError(
-                f"the budget is used up: {done} of {len(rows)} sessions were read again, the others are as they were; the "
+                f"the budget is used up: {done} of {total} sessions were read again, the others are as they were; the "
                 "same call goes on"
             )
     if left:
         name, why = next(iter(left.items()))
         raise StepError(
-            f"{len(left)} of {len(rows)} sessions were left as they were, the first {cut(repr(name), 60)}: {why}; the "
+            f"{len(left)} of {total} sessions were left as they were, the first {cut(repr(name), 60)}: {why}; the "
             "same call tries them again"
         )
     return done
 
 
-def _stale(writer: SessionWriter) -> list[int]:
+def _stale(writer: SessionWriter) -> list[list[int]]:
+    """Return the stale sessions in groups that are read together: several for a model, else each by itself."""
     with writer.db.read() as tx:
-        return meta.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
-
-
-def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
-    """Yield sessions that are read together: several for a model, else each by itself."""
-    group: list[int] = []
-    turns = 0
-    with writer.db.read() as tx:
-        sizes = {row: sessions.session_with_row(tx, row).turns for row in rows}
-    for row in rows:
-        group.append(row)
-        turns += sizes[row]
-        if turns >= TURNS_AT_ONCE or not writer.steps.extracts_apart:
-            yield group
-            group, turns = [], 0
-    if group:
-        yield group
+        rows = meta.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
+        found = [sessions.session_with_row(tx, row) for row in rows]
+    turns, names = [one.turns for one in found], [one.session_id for one in found]
+    groups = groups_of_turns(turns, names, together=writer.steps.extracts_apart)
+    return [[rows[at] for at in group] for group in groups]
 
 
 async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[ChunkRow]]]:
     """Extract the stale chunks of sessions; return each with the chunks that it replaces, as they were read."""
     found = await to_thread(_load, writer, rows)
-    made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
-    if writer.steps.judge is not None:
-        model = None if writer.vectors is None else writer.vectors.embedder.model_id
-        same = await find_same(
-            writer.steps.judge,
-            writer.db,
-            writer.cache,
-            [(one.statements, one.vectors) for one in made],
-            model,
-        )
-        made = [replace(one, same=same) for one in made]
+    made = await writer.extract((one for one, _ in found), Timer())
     return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
 
 
@@ -252,11 +228,10 @@ def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSessio
                 session = sessions.session_with_row(tx, row)
             except KeyError:
                 continue
-            stored = load(tx, writer.config, StoredSession(row, session.session_id))
-            if not stored.turns:
-                continue
-            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), sorted(stored.turns))
-            found.append((replace(stored, chunk_rows=new), old))
+            ordinals = sorted(sessions.rows_at(tx, row))
+            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), ordinals)
+            stored = StoredSession(row, session.session_id, infer=session.infer)
+            found.append((load(tx, writer.config, stored, new), old))
     return found
 
 
@@ -290,8 +265,10 @@ def _replace(writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkR
         if made.model is not None:
             check_own(tx, writer.db.path, made.model)
         now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-        turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
-        same = turns == made.stored.turns and all(now.get(chunk.row) == chunk for chunk in old)
+        turns = {at: row for at, (row, _) in made.stored.turns.items()}
+        span = min(turns, default=0), max(turns, default=-1)
+        same = turns == sessions.rows_at(tx, made.stored.row, *span)
+        same = same and all(now.get(chunk.row) == chunk for chunk in old)
         if not now or not same:
             return "another writer has changed it meanwhile"
         _write(tx, writer, made, old)
@@ -307,13 +284,12 @@ def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[
     known = meta.facts_stored(tx, [chunk.row for chunk in old])
     for chunk in old:
         retract_chunk(tx, chunk.row)
-    wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
-    sessions.add_chunks(tx, made.stored.row, wanted)
-    rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-    outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
-    done = CommittedSession()
-    if outcomes:
-        commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
+    if made.outcomes:
+        wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
+        sessions.add_chunks(tx, made.stored.row, wanted)
+        rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
+        outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
+        commit(tx, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), CommittedSession())
     meta.keep_stored(tx, known)
     meta.bump(tx)
 
@@ -387,19 +363,18 @@ def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
     keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)
 
 
-_Kind = Literal["turn", "fact"]
-_KINDS: tuple[_Kind, ...] = ("turn", "fact")
-
-
 def index_rows(tx: Tx, only: Collection[tuple[str, int]] | None = None) -> int:
     """Write word rows, of all turns and facts when `only` is None, and return how many; damaged turns get none."""
     damaged = damaged_turns(tx)
     made = 0
-    for kind in _KINDS:
-        for row, speaker, text, said_ms in checks.indexed_texts(tx, kind):
-            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged):
-                derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
-                made += 1
+    for kind in derived.ITEM_KINDS:
+        rows = [
+            (row, " ".join(index_tokens(speaker, text, from_ms(said_ms))))
+            for row, speaker, text, said_ms in checks.indexed_texts(tx, kind)
+            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged)
+        ]
+        derived.put_words(tx, kind, rows)
+        made += len(rows)
     return made
 
 
@@ -466,7 +441,7 @@ def _words(tx: Tx) -> str:
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
     for kind, item, _ in wrong:
-        derived.clear_words(tx, kind, item)
+        derived.clear_words(tx, kind, (item,))
     index_rows(tx, {(kind, item) for kind, item, _ in wrong})
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from memforest.concurrency import to_thread
 from memforest.config import Config
@@ -29,7 +30,6 @@ from memforest.store.sessions import (
     SessionRow,
     StoredTurn,
     WriteKey,
-    damaged_turns,
     insert_turns,
     move_keys,
     turns_behind,
@@ -39,8 +39,8 @@ from memforest.text import cut
 from memforest.times import floor_ms, from_ms, to_ms
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
-from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, named_apart
-from memforest.write.turns import SessionInput, check_id, json_object, read_addition, read_arrival, redacted
+from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, load, named_apart
+from memforest.write.turns import SessionInput, check_id, read_turns, redacted
 
 OUT_OF_ORDER = "{} turn(s) came out of order; all are stored, in the order of their times"
 """The note on turns that came behind some of a later time."""
@@ -75,37 +75,27 @@ class Receiver:
 
         Numbering and storing are one transaction, as other processes may append too. `now` stamps appended turns.
         """
-        config, append = self.config, now is not None
+        config = self.config
         with self.db.write() as tx:
-            before = None if write is None else write.find(tx)
-            if before is not None:
+            if write is not None and (before := write.find(tx)) is not None:
                 return self._repeated(tx, arrival, before)
+            if now is not None and arrival.session_id is None:
+                day = window_of(arrival.timestamp or now, "day", zone_of(tx, config)).key
+                arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
+            found = sessions.find_session(tx, check_id(arrival.session_id, "session_id"))
+            session = None if now is None else found
             order = order_of(tx, config)
-            if now is None:
-                reading = read_arrival(arrival, config, self.label, order)
-            else:
-                if arrival.session_id is None:
-                    day = window_of(arrival.timestamp or now, "day", zone_of(tx, config)).key
-                    arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
-                session = sessions.find_session(tx, check_id(arrival.session_id, "session_id"))
-                reading = read_addition(
-                    arrival,
-                    config,
-                    self.label,
-                    now,
-                    day_first=order,
-                    first=0 if session is None else session.next,
-                    floor=None if session is None else from_ms(session.end_ms),
-                    tx=tx,
-                    session=session,
-                )
+            reading = read_turns(arrival, config, self.label, now, day_first=order, tx=tx, session=session)
             now_ms = to_ms(config.clock())
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, config)
             doubts = learn_order(tx, config, reading.turns)
-            stored = self._store_session(tx, arrival, reading.turns, now_ms, append=append)
+            stored = self._store_session(tx, arrival, found, reading.turns, now_ms, append=now is not None)
+            if stored.new_turns or stored.unfinished:
+                stored = load(tx, config, stored)
             if write is not None:
-                write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
+                brought = stored.row, stored.first, stored.new_turns, stored.replaced, now_ms
+                sessions.add_key(tx, write.key, WriteKey(write.request, *brought))
             written = time.perf_counter()
         stored.timer.add("store.commit", written)
         notes = [*reading.notes]
@@ -125,17 +115,13 @@ class Receiver:
 
     def _repeated(self, tx: Tx, arrival: SessionInput, write: WriteKey) -> StoredSession:
         """Return the session of a write that comes again; the first one may have been interrupted."""
-        reading = read_addition(
-            arrival,
-            self.config,
-            self.label,
-            floor_ms(self.config.clock()),
-            day_first=order_of(tx, self.config),
-            first=write.first,
-        )
-        return StoredSession(
+        now, order = floor_ms(self.config.clock()), order_of(tx, self.config)
+        reading = read_turns(arrival, self.config, self.label, now, day_first=order, first=write.first)
+        session = sessions.session_with_row(tx, write.session)
+        stored = StoredSession(
             write.session,
-            sessions.session_with_row(tx, write.session).session_id,
+            session.session_id,
+            infer=session.infer,
             unfinished=write.session in sessions.unfinished(tx),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
@@ -143,11 +129,13 @@ class Receiver:
             notes=(*reading.notes, *([OUT_OF_ORDER.format(reading.late)] if reading.late else ())),
             repeats=write,
         )
+        return load(tx, self.config, stored) if stored.unfinished else stored
 
     def _store_session(
         self,
         tx: Tx,
         arrival: SessionInput,
+        found: SessionRow | None,
         turns: Sequence[Turn],
         now_ms: int,
         *,
@@ -160,6 +148,7 @@ class Receiver:
         Args:
             tx: the open write transaction.
             arrival: the session as its caller gave it.
+            found: the stored session with its id.
             turns: all turns in time order; with `append` only the new ones.
             now_ms: the present, UTC ms.
             append: `turns` are added to what is stored.
@@ -168,24 +157,24 @@ class Receiver:
             SessionConflictError: if the session is stored with other turns, or with a damaged one, and it is not to be
                 replaced.
         """
-        config, session_id = self.config, check_id(arrival.session_id, "session_id")
+        session_id = arrival.session_id or ""
         called = f"session {cut(repr(session_id), 60)}"
-        found = sessions.find_session(tx, session_id)
-        old: list[StoredTurn] = []
+        there: Sequence[StoredTurn] = ()
         replaced, reworded = False, False
         damage = None
         if found is not None:
             # An append may have the last chunk read again, and the chunks behind its first turn in time.
             late = bool(append and turns and to_ms(turns[0].said) < found.end_ms)
-            since = found.next - config.chunk_turns if append and not late else 0
-            damaged = [turn.name for turn in damaged_turns(tx, session=found.row, first=since).values()]
-            damage = f"{damaged[0]} is damaged: it is not what was stored" if damaged else None
+            since = found.next - self.config.chunk_turns if append and not late else 0
+            there = turns_of_session(tx, found.row, since)
+            damaged = next((turn.name for turn in there if turn.is_damaged), None)
+            damage = None if damaged is None else f"{damaged} is damaged: it is not what was stored"
         if damage is not None and append:
             raise SessionConflictError(
                 f"{called}: {damage}; ingest the session again with replace=True, or append to another one"
             )
         if found is not None and not append:
-            stored = [turn for _, turn in sessions.turns(tx, found.row)]
+            stored = [turn.turn for turn in there]
             new = additions(stored, turns)
             clash = damage or (clash_of(stored, turns) if new is None else None)
             if clash is None and found.erased and len(turns) > len(stored):
@@ -193,7 +182,6 @@ class Receiver:
             if clash is not None and not arrival.replace and not (found.erased and damage is None):
                 raise SessionConflictError(f"{called}: {clash}; pass replace=True to overwrite it")
             if clash is not None:
-                old = turns_of_session(tx, found.row)
                 reworded = retract_session(tx, found.row)
                 found, replaced = None, True
             else:
@@ -203,18 +191,17 @@ class Receiver:
                 f"{called} was stored with infer={found.infer}, and a session is read in one way; "
                 f"pass infer={found.infer}, or another session_id"
             )
-        metadata = {} if append else json_object(arrival.metadata, "metadata")
-        row = (
-            sessions.add_session(tx, session_id, infer=arrival.infer, stored_ms=now_ms, metadata=metadata)
-            if found is None
-            else found.row
-        )
+        row, infer = 0 if found is None else found.row, arrival.infer if found is None else found.infer
+        if found is None:
+            metadata = {} if append else dict(arrival.metadata or {})
+            row = sessions.add_session(tx, session_id, infer=infer, stored_ms=now_ms, metadata=metadata)
+        new_turns = [StoredTurn.of(turn, row, session_id, now_ms) for turn in turns]
         again, told, first = (
-            _store_turns(tx, config, row, turns, found, now_ms) if turns else (False, ({}, ()), 0)
+            _store_turns(tx, self.config.chunk_turns, new_turns, found) if turns else (False, ({}, ()), 0)
         )
         if replaced:  # no merge may bring back what was overwritten, and no correction keep it
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
-            note_deleted(tx, {one for turn in old for one in gone_digests(turn, None)} - left)
+            note_deleted(tx, {one for turn in there for one in gone_digests(turn, None)} - left)
             sweep_corrections(tx, session_id)
         unfinished = found is not None and not turns and row in sessions.unfinished(tx)
         behind = 0 if found is None else sum(to_ms(turn.said) < found.end_ms for turn in turns)
@@ -226,20 +213,16 @@ class Receiver:
             unfinished,
             reworded or again,
             told,
+            infer=infer,
             first=first,
             late=behind,
         )
 
 
 def _store_turns(
-    tx: Tx,
-    config: Config,
-    session: int,
-    turns: Sequence[Turn],
-    found: SessionRow | None,
-    stored_ms: int,
+    tx: Tx, chunk_turns: int, new: Sequence[StoredTurn], found: SessionRow | None
 ) -> tuple[bool, EarlierResults, int]:
-    """Insert turns, their word rows and pending chunks.
+    """Insert the turns that a session begins with or has grown by, with their word rows and pending chunks.
 
     Ordinals are always in time order, because chunks, leaves and exchanges are stretches of them. So turns that were said
     before stored ones take their places, and the turns behind are inserted again. Their chunks are cut anew, as is a last
@@ -250,41 +233,34 @@ def _store_turns(
         Whether a fact is worded otherwise now, the earlier results of the chunks that are cut anew, and the first new
         ordinal.
     """
-    first, kept = (0, []) if found is None else (found.next, [])
-    if found is not None and (said_ms := to_ms(turns[0].said)) < found.end_ms:
-        kept = turns_behind(tx, session, said_ms)
+    session, first = new[0].session, 0 if found is None else found.next
+    kept: list[StoredTurn] = []
+    if found is not None and new[0].said_ms < found.end_ms:
+        kept = turns_behind(tx, session, new[0].said_ms)
         first = kept[0].ordinal
-        move_keys(tx, session, first, len(turns))
-    chunks = sessions.chunks(tx, session)
+        move_keys(tx, session, first, len(new))
+    chunks = [] if found is None else sessions.chunks(tx, session, first - 1)
     again = [chunk for chunk in chunks if chunk.last >= first]
-    if chunks and not again and chunks[-1].last - chunks[-1].first + 1 < config.chunk_turns:
-        again = chunks[-1:]
+    again = again or [chunk for chunk in chunks if chunk.last - chunk.first + 1 < chunk_turns]
     told = told_by(tx, [chunk.row for chunk in again]) if again else ({}, ())
     reworded = [retract_chunk(tx, chunk.row) for chunk in again]
     if kept:
         take_out(tx, [turn.row for turn in kept])
         drop_turns(tx, [turn.row for turn in kept])
-    said = [turn.said_ms for turn in kept] + [to_ms(turn.said) for turn in turns]
-    order = sorted(range(len(said)), key=said.__getitem__)  # of one time, those that were there first
-    at = dict(zip(order, range(first, first + len(said)), strict=True))
-    rows = insert_turns(tx, [turn._replace(ordinal=at[n]) for n, turn in enumerate(kept)])
-    rows += sessions.add_turns(
-        tx, session, [replace(turn, ordinal=at[n]) for n, turn in enumerate(turns, len(kept))], stored_ms
-    )
-    texts = [(one.speaker, one.text) for one in kept] + [(one.speaker, one.text) for one in turns]
+    turns = sorted([*kept, *new], key=attrgetter("said_ms"))  # of one time, those that were there first
+    rows = insert_turns(tx, [turn._replace(ordinal=at) for at, turn in enumerate(turns, first)])
     words = [
-        (row, " ".join(index_tokens(speaker, text, from_ms(ms))))
-        for row, (speaker, text), ms in zip(rows, texts, said, strict=True)
+        (row, " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms))))
+        for row, turn in zip(rows, turns, strict=True)
     ]
     derived.add_words(tx, "turn", words)
-    begin = min(first, *(chunk.first for chunk in again)) if again else first
-    ordinal = max((chunk.ordinal for chunk in chunks if chunk not in again), default=-1) + 1
-    last = first + len(said) - 1
+    begin = min([first, *(chunk.first for chunk in again)])
+    ordinal = again[0].ordinal if again else max((chunk.ordinal + 1 for chunk in chunks), default=0)
+    last = first + len(turns) - 1
     spans = [
-        (ordinal + i, start, min(start + config.chunk_turns - 1, last))
-        for i, start in enumerate(range(begin, last + 1, config.chunk_turns))
+        (ordinal + i, start, min(start + chunk_turns - 1, last))
+        for i, start in enumerate(range(begin, last + 1, chunk_turns))
     ]
     sessions.add_chunks(tx, session, spans)
-    sessions.set_status(tx, session, "received")
     meta.bump(tx)
     return any(reworded), told, first

@@ -68,8 +68,8 @@ def without_occurrences(tx: Tx, occurrences: Mapping[int, int]) -> Lessened:
         reworded |= now.text != fact.text
     gone = sorted(left.keys() - kept)
     derived.drop_vectors(tx, "fact", gone)
+    derived.clear_words(tx, "fact", gone)
     for row in gone:
-        derived.clear_words(tx, "fact", row)
         facts_rows.delete_fact(tx, row)
     drop_unnamed(tx, named)
     resolve_aliases(tx, called)
@@ -127,7 +127,7 @@ def restate_fact(tx: Tx, fact: FactRow) -> FactRow:
             derived.drop_vectors(tx, "fact", (fact.row,))
         facts_rows.restate(tx, now)
         facts_rows.put_wordings(tx, [(fact.row, fact_signature(now).digest)])
-        derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        derived.put_words(tx, "fact", [(fact.row, _words(now))])
     return now
 
 
@@ -252,10 +252,5 @@ class Naming:
     def write(self) -> list[int]:
         """Store everything that was added, with the entities; return the row ids of the states, in order."""
         self.book.write()
-        facts_rows.add_mentions(self.tx, [(*at, roles) for at, roles in self._mentions.items()])
-        states = facts_rows.add_states(self.tx, self._states) if self._states else []
-        if self._relations:
-            facts_rows.add_relations(self.tx, self._relations)
-        if self._names:
-            facts_rows.add_names(self.tx, self._names)
-        return states
+        mentions = [(*at, roles) for at, roles in self._mentions.items()]
+        return facts_rows.add_named(self.tx, mentions, self._states, self._relations, self._names)

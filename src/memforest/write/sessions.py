@@ -39,7 +39,7 @@ CONTEXT_TURNS = 2
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session whose turns are stored, and what its write has changed so far; `load` adds what is to be extracted."""
+    """A session whose turns are stored, what its write has changed so far, and what is to be extracted, which `load` adds."""
 
     row: int
     session_id: str
@@ -66,28 +66,25 @@ class StoredSession:
     """The write with the same idempotency key that was done before; this one writes nothing."""
     day_first: bool | None = None
     """How the memory's people write numeric dates; None is not known."""
+    speakers: tuple[str, ...] = ()
+    """Who speaks in the session, in order of first appearance, without systems and tools."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
-    """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
+    """Ordinal -> (row id, turn), of all that an extractor reads; empty before `load`, as the next two are."""
     chunk_rows: Sequence[ChunkRow] = ()
-    """The open chunks that can be extracted."""
+    """The chunks that are to be extracted, and can be."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
     @property
-    def speakers(self) -> tuple[str, ...]:
-        """The speakers of the session in order of first appearance, without systems and tools."""
-        turns = (turn for _, turn in self.turns.values())
-        return tuple(dict.fromkeys(turn.speaker for turn in turns if turn.role not in UNSPOKEN_ROLES))
-
-    @property
     def chunks(self) -> list[Chunk]:
-        """The open chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
-        speakers, chunks = self.speakers, []
-        for chunk_row in self.chunk_rows:
-            turns = self._spoken(chunk_row.first, chunk_row.last)
-            before = self._spoken(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)
-            before = tuple(turn for turn in before if turn.ordinal not in self.damaged)
-            chunks.append(Chunk(self.session_id, chunk_row.ordinal, turns, before, speakers, self.day_first))
+        """The chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
+        chunks = []
+        for row in self.chunk_rows:
+            read = (turn for _, turn in self.span(row.first - CONTEXT_TURNS, row.last))
+            spoken = [one for one in read if not (one.role in UNSPOKEN_ROLES or one.ordinal in self.damaged)]
+            before = tuple(turn for turn in spoken if turn.ordinal < row.first)
+            turns = tuple(spoken[len(before) :])
+            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, self.speakers, self.day_first))
         return chunks
 
     @property
@@ -96,34 +93,39 @@ class StoredSession:
         ids = {ordinal: turn.id for ordinal, (_, turn) in self.turns.items()}
         return [report_of(chunk, ids) for chunk in self.chunk_rows]
 
-    def _spoken(self, first: int, last: int) -> tuple[Turn, ...]:
-        return tuple(turn for _, turn in self.span(first, last) if turn.role not in UNSPOKEN_ROLES)
-
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
         """Return the turns from ordinal `first` to `last`, both included, with their row ids; deleted ones are absent."""
         return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
 
 
-def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
-    """Read the turns and open chunks of a session from the store, as a crash or another writer may have changed them.
+def load(
+    tx: Tx, config: Config, stored: StoredSession, wanted: Sequence[ChunkRow] | None = None
+) -> StoredSession:
+    """Read what is to be extracted of a session, however long it is, as a crash or another writer may have changed it.
+
+    Args:
+        tx: a transaction.
+        config: for the order of numeric dates.
+        stored: the session.
+        wanted: the chunks that are to be extracted; the open ones if None.
 
     Raises:
         SessionConflictError: if another writer has overwritten the session.
     """
-    try:
-        infer = sessions.session_with_row(tx, stored.row).infer
-    except KeyError:
-        raise overwritten() from None
-    turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
-    open_ = [one for one in sessions.chunks(tx, stored.row) if one.status in ("pending", "failed")]
-    first = min((one.first for one in open_), default=0) - CONTEXT_TURNS
-    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
+    if wanted is None:
+        wanted = sessions.chunks(tx, stored.row, only_open=True)
+        if not wanted and not sessions.rows_at(tx, stored.row):
+            raise overwritten()
+    first = min((one.first for one in wanted), default=0) - CONTEXT_TURNS
+    last = max((one.last for one in wanted), default=-1)
+    said = sessions.turns_of_session(tx, stored.row, first, last)
+    damaged = {one.ordinal: one.name for one in said if one.is_damaged}
     return replace(
         stored,
-        infer=infer,
         day_first=order_of(tx, config),
-        turns=turns,
-        chunk_rows=[one for one in open_ if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
+        speakers=sessions.speakers_of(tx, stored.row),
+        turns={one.ordinal: (one.row, one.turn) for one in said},
+        chunk_rows=[one for one in wanted if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
     )
 
@@ -157,21 +159,15 @@ class KeyedWrite:
             )
         return found
 
-    def keep(self, tx: Tx, session: int, first: int, new: int, replaced: bool, stored_ms: int) -> None:
-        """Keep the key with what is stored in this transaction: `new` turns of a session, from the ordinal `first` on."""
-        sessions.add_key(tx, self.key, WriteKey(self.request, session, first, new, replaced, stored_ms))
 
-
-def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite | None:
-    """Return the digests of a write as its caller gave it, None for one without a key.
+def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite:
+    """Return the digests of a write with a key, as its caller gave it.
 
     The request is what would be stored, so it is taken after redaction.
 
     Raises:
         InputError: if the key is no usable text.
     """
-    if arrival.idempotency_key is None:
-        return None
     name = check_id(arrival.idempotency_key, "idempotency_key")
     given = {
         "append": append,
@@ -261,7 +257,7 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
     ended = superseded_facts(tx, states)
     texts = facts.facts_with_ids(tx, {*added, *merged, *(row for row, _ in ended)})
     chunks = sessions.chunks(tx, write.session, write.first, write.first + write.turns - 1)
-    ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
+    ids = {turn.ordinal: turn.turn_id for turn in sessions.turns_of_session(tx, write.session)}
     return replace(
         result,
         turns_added=write.turns,

@@ -42,7 +42,7 @@ from memforest.settings import (
 from memforest.store.connections import Tx
 from memforest.store.sessions import SessionRow, turn_with_id
 from memforest.text import cut, is_binary_looking
-from memforest.times import LATEST, listed, shown, to_ms
+from memforest.times import LATEST, from_ms, listed, shown, to_ms
 
 KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 _ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
@@ -175,15 +175,13 @@ def check_id(value: object, what: str) -> str:
     return value
 
 
-def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+def json_object(value: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return metadata as a dictionary that JSON can hold, so that it comes back as it went in.
 
     Raises:
         InputError: if it is no mapping of texts to JSON values, or is nested deeper than `MAX_METADATA_DEPTH`; `what`
             names it in the message.
     """
-    if value is None:
-        return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f"{what} must be a mapping with text keys, not {with_article(type(value).__name__)}")
     for key, one in value.items():
@@ -255,7 +253,6 @@ class TurnReader:
         raw: Sequence[Any],
         *,
         first: int = 0,
-        floor: datetime | None = None,
         tx: Tx | None = None,
         session: SessionRow | None = None,
     ) -> ReadTurns:
@@ -267,10 +264,10 @@ class TurnReader:
 
         Args:
             raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``; others are metadata.
-            first: the ordinal of the first one.
-            floor: when the last stored turn was said; the clock stamps no turn earlier.
+            first: the ordinal of the first one, in a session that is not stored yet.
             tx: the transaction in which the turns are added to a stored session.
-            session: that session. Turns that it has are left out, and numbers that are ids there are passed over.
+            session: that session. Turns that it has are left out, and numbers that are ids there are passed over; the clock
+                stamps no turn earlier than its last one.
 
         Raises:
             InputError: if a turn is malformed, has the id of another one, or none is left; the message gives the position.
@@ -286,8 +283,9 @@ class TurnReader:
         refused: list[Refused] = []
         seen: dict[str, int] = {}
         notes: list[str] = []
+        first = first if session is None else session.next
         number, known, late = first, 0, 0
-        before = latest = floor
+        before = latest = None if session is None else from_ms(session.end_ms)
         for index, item in enumerate(raw):
             while tx is not None and session is not None and turn_with_id(tx, session.row, str(number)):
                 number += 1
@@ -371,7 +369,7 @@ class TurnReader:
             ordinal=ordinal,
             role=role,
             time_source=source,
-            metadata=json_object(beside, f"turn {index}: metadata"),
+            metadata=json_object(beside, f"turn {index}: metadata") if beside else {},
         )
 
     def _text(self, item: Mapping[str, Any]) -> str:
@@ -461,53 +459,49 @@ def _is_stored(tx: Tx, session: SessionRow, turn: Turn, notes: list[str]) -> boo
     return True
 
 
-def read_arrival(
-    arrival: SessionInput, config: Config, label: str, day_first: bool | None = None
-) -> ReadTurns:
-    """Read the turns of a session and list the refused ones; nothing is stored.
-
-    `day_first` is how the memory's people write numeric dates, where the configuration does not set it.
-
-    Raises:
-        InputError: if its id, a turn or its metadata are malformed, or there is no turn.
-    """
-    check_id(arrival.session_id, "session_id")
-    order = config.day_first if config.day_first is not None else day_first
-    reader = TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, None, order)
-    read = reader.read(arrival.turns)
-    if not read.turns:
-        raise InputError(f"session {cut(repr(arrival.session_id), 60)} has no turns; give it at least one")
-    json_object(arrival.metadata, "metadata")
-    return read
-
-
-def read_addition(
+def read_turns(
     arrival: SessionInput,
     config: Config,
     label: str,
-    now: datetime,
+    now: datetime | None = None,
     *,
     day_first: bool | None = None,
     first: int = 0,
-    floor: datetime | None = None,
     tx: Tx | None = None,
     session: SessionRow | None = None,
 ) -> ReadTurns:
-    """Read turns that are added to a session at a time `now`; the other arguments are those of `TurnReader.read`.
+    """Read the turns of a session, or those that are added to one, and list the refused ones; nothing is stored.
+
+    Args:
+        arrival: what came.
+        config: for what it leaves open.
+        label: display name of the memory's user.
+        now: the time at which turns are added; None for a whole session, which needs a name and times.
+        day_first: how the memory's people write numeric dates, where the configuration does not set it.
+        first: see `TurnReader.read`, as of the others.
+        tx: the transaction in which turns are added to a stored session.
+        session: that session.
 
     Raises:
         InputError: if the session's id, a turn or the metadata are malformed, or there is no turn.
     """
-    if arrival.session_id is not None:
+    if now is None or arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
-    shared = json_object(arrival.metadata, "metadata")
+    shared = {} if arrival.metadata is None else json_object(arrival.metadata, "metadata")
     order = config.day_first if config.day_first is not None else day_first
     reader = TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
-    read = reader.read(arrival.turns, first=first, floor=floor, tx=tx, session=session)
+    read = reader.read(arrival.turns, first=first, tx=tx, session=session)
     if not (read.turns or read.known):
-        raise InputError("there is nothing to add; give a text or at least one message")
-    turns = (replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
-    return replace(read, turns=tuple(turns)) if shared else read
+        raise InputError(
+            "there is nothing to add; give a text or at least one message"
+            if now is not None
+            else f"session {cut(repr(arrival.session_id), 60)} has no turns; give it at least one"
+        )
+    if now is None or not shared:
+        return read
+    return replace(
+        read, turns=tuple(replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
+    )
 
 
 async def redacted(arrival: SessionInput, config: Config) -> SessionInput:
