@@ -26,9 +26,9 @@ from memforest.config import Explore
 from memforest.errors import ConfigError
 from memforest.reading.periods import Unit
 from memforest.search.filters import fact_places, memory_zone, turn_places
-from memforest.search.forest import NONE, NOTHING, TURNS, Forest, Ints, marks_of, mixed
+from memforest.search.forest import NONE, NOTHING, TURNS, Forest, Ints, marked_facts, marked_turns
 from memforest.search.scores import Scores
-from memforest.search.snapshot import Facts, Snapshot, Turns, once_per_snapshot, rows_of
+from memforest.search.snapshot import Facts, Snapshot, Turns, rows_of
 from memforest.search.vectors import VectorTable
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
@@ -285,45 +285,9 @@ def _events(snapshot: Snapshot, of_facts: bool) -> tuple[Ints, Ints, Ints]:
     if not snapshot.dimension:
         return NOTHING, NOTHING, NOTHING
     told: Facts | Turns = snapshot.facts if of_facts else snapshot.turns
-    marked = (_marked_facts if of_facts else _marked_turns)(snapshot)
+    marked = (marked_facts if of_facts else marked_turns)(snapshot)
     has = marked.has if of_facts else marked.has & ~snapshot.turns.muted
     rows = np.flatnonzero(has)
     places = fact_places(snapshot) if of_facts else turn_places(snapshot)
     rows = rows[np.lexsort((places[rows], told.said_ms[rows]))]
     return rows, told.said_ms[rows], marked.bits[rows]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Marked:
-    """Which turns or facts have a vector, and a number for each that depends on its id and its vector."""
-
-    ids: Ints
-    has: NDArray[np.bool_]
-    bits: Ints
-
-
-def _marked(told: Facts | Turns, had: _Marked, anew: Ints) -> _Marked:
-    """Mark turns or facts; those that were marked before are not looked at, but for some rows."""
-    at = rows_of(had.ids, told.ids)
-    at[anew] = NONE
-    known, new = at >= 0, np.flatnonzero(at < 0)
-    has, bits, vectors = (
-        np.zeros(len(at), dtype=np.bool_),
-        np.zeros(len(at), dtype=np.int64),
-        told.vectors[new],
-    )
-    has[known], bits[known] = had.has[at[known]], had.bits[at[known]]
-    has[new] = vectors.any(axis=1)
-    bits[new] = mixed(told.ids[new].astype(np.uint64), marks_of(vectors)).astype(np.int64)
-    return _Marked(told.ids, has, bits)
-
-
-_UNMARKED = _Marked(NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
-_marked_facts = once_per_snapshot(
-    lambda snapshot: _marked(snapshot.facts, _UNMARKED, NOTHING),
-    lambda snapshot, delta, had: _marked(snapshot.facts, had, delta.facts),
-)
-_marked_turns = once_per_snapshot(
-    lambda snapshot: _marked(snapshot.turns, _UNMARKED, NOTHING),
-    lambda snapshot, delta, had: _marked(snapshot.turns, had, delta.turns),
-)

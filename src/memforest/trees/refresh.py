@@ -241,7 +241,7 @@ class IndexPlan:
     """Missing nodes that cannot be made now: they are not due, or what they are made of was tried and failed."""
 
     def inputs(self, row: int) -> tuple[str, ...]:
-        """Return the texts that a node is made of: its children's in order, or what a leaf says."""
+        """Return the texts that a node is made of: its children's in order, or what it says itself, as a leaf."""
         of = self.forest.children[row] or (row,)
         return tuple(self.texts[child] for child in of if child in self.texts)
 
@@ -426,16 +426,7 @@ class Refresher:
                 rows = [row for number, row in ready if number == at]
                 if not rows or (plan.index.reads_store and now != plan.snapshot.generation):
                     continue
-                works = plan.index.requests(
-                    tx,
-                    plan.snapshot,
-                    plan.forest,
-                    rows,
-                    {row: plan.inputs(row) for row in rows},
-                    plan.texts,
-                    remote=is_remote(self.summariser),
-                )
-                for work in works:
+                for work in plan.index.requests(tx, plan, rows, remote=is_remote(self.summariser)):
                     request = work.request
                     if not work.words:
                         request = replace(request, max_words=self.max_words)

@@ -19,7 +19,7 @@ from memforest.store.connections import Tx
 from memforest.times import to_ms
 from memforest.trees.index import FoundProfile, Host, Index, ProfileRequest
 from memforest.trees.kernel import problems
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.texts import Finish
 from memforest.trees.timem_grow import (
     LEVELS,
@@ -73,19 +73,9 @@ class TiMemIndex(Index):
         """Return which memories are of something that has ended."""
         return due(forest, self.settings, now_ms)
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return how the memories of nodes are written; a model is not shown facts."""
-        return requests_of(tx, snapshot, forest, self.settings, rows, inputs, texts, by_rules=not remote)
+        return requests_of(tx, plan, self.settings, rows, by_rules=not remote)
 
     def node_names(self, snapshot: Snapshot, forest: Forest, rows: Collection[int]) -> Mapping[int, str]:
         """Return the level of each node with its calendar window or the name of its session, such as ``"day 2024-05-04"``."""

@@ -38,7 +38,7 @@ from memforest.store.evidence import statements_of
 from memforest.times import from_ms
 from memforest.trees.index import leaves_beneath
 from memforest.trees.kernel import Growth, Window, windows_of
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.texts import Finish, Said, said_of, turn_lines
 from memforest.trees.timem_compose import profile_lines, profile_statements
 
@@ -259,11 +259,7 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
             source, following, least = lines, rows, forest.first[forest.parent[rows]]
         else:
             kids, counts = forest.children.of_rows(rows), forest.children.counts[rows]
-            source, following, least = (
-                out[kids],
-                np.cumsum(counts) - counts,
-                np.zeros(len(rows), dtype=np.int64),
-            )
+            source, following, least = out[kids], np.cumsum(counts) - counts, np.zeros_like(counts)
         for back in range(1, many + 1):
             has = following - back >= least
             further[has] += mixed(source[following[has] - back], back)
@@ -294,17 +290,10 @@ def _sums(of: Digests) -> Digests:
 
 
 def requests_of(
-    tx: Tx,
-    snapshot: Snapshot,
-    forest: Forest,
-    settings: TiMemSettings,
-    rows: Sequence[int],
-    inputs: Mapping[int, tuple[str, ...]],
-    texts: Mapping[int, str],
-    *,
-    by_rules: bool,
+    tx: Tx, plan: IndexPlan, settings: TiMemSettings, rows: Sequence[int], *, by_rules: bool
 ) -> list[NodeWork]:
     """Return how to write the memories of nodes; see `memforest.trees.index.Index.requests`."""
+    snapshot, forest = plan.snapshot, plan.forest
     zone, calendar = memory_zone(tx), forest.kept
     before = {row: history_of(forest, settings, row) for row in rows}
     segments = [row for row in rows if forest.level[row] == SEGMENT]
@@ -321,9 +310,9 @@ def requests_of(
     works = []
     for row in rows:
         level, participants = int(forest.level[row]), speakers(snapshot, forest, row)
-        material, persons = inputs[row], 1
+        material, persons = plan.inputs(row), 1
         stated: tuple[str, ...] = ()
-        history = tuple(texts[one] for one in before[row] if texts.get(one))
+        history = tuple(plan.texts[one] for one in before[row] if plan.texts.get(one))
         if level == SEGMENT:
             material, stated = told(row, lines), told(row, statements)
             if settings.history_of == "children":

@@ -40,8 +40,17 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.index import FALLS_BACK, Host, Index, allowed_nodes, doer_of, not_browsed, ready_rows
-from memforest.trees.timem_leaves import Chosen, Heard, best_leaves, hear, leaf_of_turn, needed, own_scores
+from memforest.trees.index import (
+    FALLS_BACK,
+    Host,
+    Index,
+    allowed_nodes,
+    doer_of,
+    leaf_of_turn,
+    not_browsed,
+    ready_rows,
+)
+from memforest.trees.timem_leaves import Chosen, Heard, best_leaves, hear, needed, own_scores
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
