@@ -1,5 +1,7 @@
 """A policy of our own, for tests: a tree of two by two turns for every session, and of all facts by the month they were said in."""
 
+from typing import Any
+
 import numpy as np
 
 from memforest.records import SummaryRequest
