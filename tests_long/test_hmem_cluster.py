@@ -39,18 +39,18 @@ def plane(*degrees: float) -> NDArray[np.float32]:
 
 def test_the_best_member_of_a_cluster_is_compared() -> None:
     """0, 20 and 40 degrees: the best member of (0, 20) is near to 40, their middle is not."""
-    assert assign(plane(0, 20, 40), 0.93).founders.tolist() == [0, 0, 0]
+    assert assign(plane(0, 20, 40), 0.93)[0].tolist() == [0, 0, 0]
 
 
 def test_of_equally_like_clusters_the_older_one_is_joined() -> None:
     """A node between two clusters of one member each."""
-    assert assign(plane(-21, 21, 0), 0.93).founders.tolist() == [0, 1, 0]
+    assert assign(plane(-21, 21, 0), 0.93)[0].tolist() == [0, 1, 0]
 
 
 def test_a_cap_bounds_what_is_compared() -> None:
     """With a cap of one, only the node right before counts."""
-    assert assign(plane(0, 90, 0), 0.9).founders.tolist() == [0, 1, 0]
-    assert assign(plane(0, 90, 0), 0.9, cap=1).founders.tolist() == [0, 1, 2]
+    assert assign(plane(0, 90, 0), 0.9)[0].tolist() == [0, 1, 0]
+    assert assign(plane(0, 90, 0), 0.9, cap=1)[0].tolist() == [0, 1, 2]
 
 
 def plainly(vectors: NDArray[np.float32], alpha: float, cap: int) -> list[int]:
@@ -71,7 +71,7 @@ def test_nodes_join_as_one_after_the_other_does(data: Any) -> None:
     count, cap = data.draw(st.integers(1, 2 * BLOCK + 9)), data.draw(st.integers(1, 2 * BLOCK))
     seed = data.draw(st.integers(0, 9))
     vectors = plane(*np.random.default_rng(seed).uniform(0, data.draw(st.sampled_from((20, 90, 360))), count))
-    assert assign(vectors, 0.8, cap).founders.tolist() == plainly(vectors, 0.8, cap)
+    assert assign(vectors, 0.8, cap)[0].tolist() == plainly(vectors, 0.8, cap)
 
 
 @settings(max_examples=100, deadline=None)
@@ -84,7 +84,7 @@ def test_nodes_that_come_and_go_anywhere_leave_a_window_as_if_it_was_made_anew(d
     for _ in range(4):
         rows = np.array(sorted(data.draw(places)), dtype=np.int64)
         had = assign(vectors, 0.8, cap, rows * 7 + 1, had, rows)
-        assert had.founders.tolist() == plainly(vectors[rows], 0.8, cap)
+        assert had[0].tolist() == plainly(vectors[rows], 0.8, cap)
 
 
 @each(

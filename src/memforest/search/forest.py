@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -202,29 +202,24 @@ def marks_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     return mixed((bits * weights).sum(axis=1, dtype=np.uint64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Marked:
-    """Which turns or facts have a vector, and a number for each that depends on its id and its vector."""
-
-    ids: Ints
-    """Row ids of the store."""
-    has: NDArray[np.bool_]
-    bits: Ints
+Marks: TypeAlias = tuple[Ints, NDArray[np.bool_], Ints]
+"""The row ids of turns or facts, which of them have a vector, and a number for each that depends on its id and its vector."""
 
 
-def _marked(told: Facts | Turns, had: Marked, anew: Ints) -> Marked:
+def _marked(told: Facts | Turns, had: Marks, anew: Ints) -> Marks:
     """Mark turns or facts; those that were marked before are not looked at, but for some rows."""
-    at = rows_of(had.ids, told.ids)
+    had_ids, had_has, had_bits = had
+    at = rows_of(had_ids, told.ids)
     at[anew] = NONE
     known, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
     has, bits, vectors = at >= 0, at.copy(), told.vectors[new]
-    has[known], bits[known] = had.has[at[known]], had.bits[at[known]]
+    has[known], bits[known] = had_has[at[known]], had_bits[at[known]]
     has[new] = vectors.any(axis=1)
     bits[new] = mixed(told.ids[new].astype(np.uint64), marks_of(vectors)).astype(np.int64)
-    return Marked(told.ids, has, bits)
+    return told.ids, has, bits
 
 
-_NONE_MARKED = Marked(NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
+_NONE_MARKED: Marks = (NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
 marked_facts = once_per_snapshot(
     lambda snapshot: _marked(snapshot.facts, _NONE_MARKED, NOTHING),
     lambda snapshot, delta, had: _marked(snapshot.facts, had, delta.facts),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,21 +125,12 @@ BLOCK = 128
 """Nodes that are compared at once with what stands around them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Joined:
-    """How the nodes of a window joined one another, one after the other."""
+Joined: TypeAlias = tuple[Ints, Ints, Ints, Scores]
+"""How the nodes of a window joined one another, one after the other: the place of the node that began each one's cluster; a
+number for each node that depends on what it is alone, none where that is not known; each node that joined with those before
+it that it is most like, by place, shape (2, p); and how like they are."""
 
-    founders: Ints
-    """The place of the node that began each one's cluster."""
-    nodes: Ints
-    """A number for each node that depends on what it is alone; none where that is not known."""
-    pairs: Ints
-    """Each node that joined, and those before it that it is most like, by place; shape (2, p)."""
-    likeness: Scores
-    """Of the pairs."""
-
-
-NEVER = Joined(NOTHING, NOTHING, np.zeros((2, 0), dtype=np.int64), np.zeros(0))
+NEVER: Joined = (NOTHING, NOTHING, np.zeros((2, 0), dtype=np.int64), np.zeros(0))
 """A window without nodes."""
 
 
@@ -165,13 +156,14 @@ def assign(
     """
     rows = np.arange(len(vectors)) if rows is None else rows
     place, count = np.arange(len(rows)), len(rows)
-    was = rows_of(had.nodes, nodes) if len(nodes) else np.full(count, NONE)
+    _, had_nodes, had_pairs, had_likeness = had
+    was = rows_of(had_nodes, nodes) if len(nodes) else np.full(count, NONE)
     kept = np.flatnonzero(was >= 0)
     if (np.diff(was[kept]) < 0).any():  # they are in another order
         was, kept = np.full(count, NONE), kept[:0]
-    now = np.full(len(had.nodes), NONE)
+    now = np.full(len(had_nodes), NONE)
     now[was[kept]] = kept
-    new, (one, other) = was < 0, now[had.pairs]
+    new, (one, other) = was < 0, now[had_pairs]
     anew = new.copy()
     anew[one[(one >= 0) & ((other < 0) | (other < one - cap))]] = True
     # Where others are gone, some that stay come within reach.
@@ -179,9 +171,9 @@ def assign(
     anew[kept[end > first + 1]] = True
     nearer = np.flatnonzero((end == first + 1) & ~anew[kept])
     stays = (one >= 0) & ~anew[one]
-    pairs, likeness = [np.stack([one[stays], other[stays]])], [had.likeness[stays]]
+    pairs, likeness = [np.stack([one[stays], other[stays]])], [had_likeness[stays]]
     most = np.full(count, alpha, dtype=np.float64)
-    most[one[stays]] = had.likeness[stays]
+    most[one[stays]] = had_likeness[stays]
     for begin in range(0, len(nearer), CAP):
         at = nearer[begin : begin + CAP]
         pairs.append(np.stack([kept[at], kept[first[at]]]))
@@ -212,7 +204,8 @@ def assign(
     founders = place.tolist()
     for at, earlier in zip(one[best].tolist(), other[best].tolist(), strict=True):
         founders[at] = min(founders[at], founders[earlier])
-    return Joined(np.array(founders, dtype=np.int64), nodes, np.stack([one[best], other[best]]), alike[best])
+    joined = np.stack([one[best], other[best]])
+    return np.array(founders, dtype=np.int64), nodes, joined, alike[best]
 
 
 def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -244,7 +237,7 @@ def grown(
     vectors = (snapshot.facts if of_facts else snapshot.turns).vectors
     alphas = least_likenesses(settings, model)
     *within, (of_tree, years) = windows_of(told_ms, (*WITHIN.values(), "year"), memory_zone(tx))
-    growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(year.key) for year in years])
+    growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(key) for key, *_ in years])
     below = growth.facts(of_tree, items) if of_facts else growth.runs(of_tree, TURNS, items, items + 1)
     # A forest keeps how the nodes of each level joined within each window.
     had: Mapping[tuple[int, str], Joined] = {} if old is None else old.kept
@@ -259,17 +252,17 @@ def grown(
             texts = said(growth.forest(), below)
             compared, rows = np.where(np.any(texts, axis=1)[:, None], texts, vectors[rows]), place
         for members in np.split(place, np.flatnonzero(np.diff(of)) + 1):
-            window, nodes = (level, calendar[of[members[0]]].key), bits[founders[members]]
+            window, nodes = (level, calendar[of[members[0]]][0]), bits[founders[members]]
             joined = had.get(window, NEVER)
             if compared is not vectors:
                 joined = assign(compared, alphas[level], settings.cap, rows=rows[members])
-            elif not np.array_equal(nodes, joined.nodes):
+            elif not np.array_equal(nodes, joined[1]):
                 joined = assign(vectors, alphas[level], settings.cap, nodes, joined, rows[members])
             windows[window] = joined
-            parent[members] = members[joined.founders]
+            parent[members] = members[joined[0]]
         begins = parent == place
         founders, own = founders[begins], of[begins]  # the window in which they joined
-        names = [window.key for window in calendar]
+        names = [key for key, *_ in calendar]
         below = growth.above(below, (np.cumsum(begins) - 1)[parent], level + 1, (names, own))
         told.append(below)
     growth.above(below, np.unique(of_tree[founders], return_inverse=True)[1], ROOT)
@@ -285,9 +278,10 @@ def _events(snapshot: Snapshot, of_facts: bool) -> tuple[Ints, Ints, Ints]:
     if not snapshot.dimension:
         return NOTHING, NOTHING, NOTHING
     told: Facts | Turns = snapshot.facts if of_facts else snapshot.turns
-    marked = (marked_facts if of_facts else marked_turns)(snapshot)
-    has = marked.has if of_facts else marked.has & ~snapshot.turns.muted
+    _, has, bits = (marked_facts if of_facts else marked_turns)(snapshot)
+    if not of_facts:
+        has = has & ~snapshot.turns.muted
     rows = np.flatnonzero(has)
     places = fact_places(snapshot) if of_facts else turn_places(snapshot)
     rows = rows[np.lexsort((places[rows], told.said_ms[rows]))]
-    return rows, told.said_ms[rows], marked.bits[rows]
+    return rows, told.said_ms[rows], bits[rows]

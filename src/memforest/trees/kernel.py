@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,12 +183,8 @@ class Growth:
         )
 
 
-class Window(NamedTuple):
-    """A calendar window: its key, and [start, end) in UTC ms."""
-
-    key: str
-    start_ms: int
-    end_ms: int
+Window: TypeAlias = tuple[str, int, int]
+"""A calendar window: its key, and [start, end) in UTC ms."""
 
 
 def windows_of(instants_ms: Ints, units: Sequence[Unit], zone: tzinfo) -> list[tuple[Ints, Sequence[Window]]]:
@@ -204,7 +200,7 @@ def windows_of(instants_ms: Ints, units: Sequence[Unit], zone: tzinfo) -> list[t
     while at < len(instants):
         starts.append(at)
         found.append(_windows_at(instants[at], tuple(units), zone))
-        at = bisect_left(instants, found[-1][0].end_ms, at + 1)
+        at = bisect_left(instants, found[-1][0][2], at + 1)
     counts, made = np.diff(starts, append=len(instants)), list[tuple[Ints, Sequence[Window]]]()
     for own in zip(*found, strict=True):
         number = {window: at for at, window in enumerate(dict.fromkeys(own))}
@@ -215,7 +211,7 @@ def windows_of(instants_ms: Ints, units: Sequence[Unit], zone: tzinfo) -> list[t
 @lru_cache(maxsize=1 << 14)  # trees have the same windows again after every write
 def _windows_at(instant_ms: int, units: Sequence[Unit], zone: tzinfo) -> Sequence[Window]:
     found = (window_of(from_ms(instant_ms), unit, zone) for unit in units)
-    return [Window(one.key, to_ms(one.start), to_ms(one.end)) for one in found]
+    return [(one.key, to_ms(one.start), to_ms(one.end)) for one in found]
 
 
 def packed(tree: Ints, marks: NDArray[np.uint64], k: Ints, *, anchored: bool) -> Ints:

@@ -325,7 +325,7 @@ def leaf_vectors(snapshot: Snapshot, found: Exchanges, first: int) -> Floats:
 
 def leaf_ids(snapshot: Snapshot, found: Exchanges, texts: Floats | None) -> Ints:
     """Return what each exchange is known by: other turns, or other vectors of them or of their texts, are another leaf."""
-    turns = marked_turns(snapshot).bits.astype(np.uint64)
+    turns = marked_turns(snapshot)[2].astype(np.uint64)
     order = np.argsort(found.first, kind="stable")
     ids = np.empty(len(order), dtype=np.uint64)
     if len(order):
@@ -510,7 +510,7 @@ def folded(
     had: Kept | None = None if old is None else old.kept
     found = exchanges_of(snapshot, settings, None if had is None else had.exchanges)
     ids, of_turns = leaf_ids(snapshot, found, texts), settings.leaf_vector == "mean"
-    compared = bool(marked_turns(snapshot).has.any()) if of_turns else texts is not None
+    compared = bool(marked_turns(snapshot)[1].any()) if of_turns else texts is not None
     placer, fold, states = settings.placer if compared else "runs", Fold(), [Fold()]
     if had is not None and (had.placer, had.tau) == (placer, tau):
         differ = np.flatnonzero(ids[: len(had.ids)] != had.ids[: len(ids)])

@@ -164,7 +164,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
     levels, calendar = windowed(settings.levels), dict[int, Sequence[Window]]()
     cut = windows_of(begins, [UNITS[level] for level in levels], zone)
     for level, (number, windows) in zip(levels, cut, strict=True):
-        own = [window.key for window in windows], np.arange(len(windows))
+        own = [key for key, *_ in windows], np.arange(len(windows))
         below = growth.above(below, number[heads], level, own)
         heads = heads[np.diff(number[heads], prepend=NONE) != 0]
         of_level[level], calendar[level] = below, windows
@@ -172,8 +172,7 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
     bare = growth.forest()
     begin, end = bare.start_ms.copy(), bare.end_ms.copy()
     for level, windows in calendar.items():
-        begin[of_level[level]] = [window.start_ms for window in windows]
-        end[of_level[level]] = [window.end_ms for window in windows]
+        _, begin[of_level[level]], end[of_level[level]] = zip(*windows, strict=True)
     told = np.concatenate([rows for level, rows in of_level.items() if LEVELS[level] in settings.levels])
     return replace(bare, told=told, kept=Calendar(begin, end, of_level))
 
