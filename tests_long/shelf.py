@@ -16,7 +16,7 @@ from memforest.times import from_ms
 from memforest.trees.index import Index, leaf_of_turn
 from memforest.trees.kernel import Growth
 from memforest.trees.memforest_grow import fact_order
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 
 
 class ShelfIndex(Index):  # noqa: D101
@@ -43,12 +43,12 @@ class ShelfIndex(Index):  # noqa: D101
         called = {span.id: span.session_id for span in snapshot.sessions}
         return [called.get(one, str(one)) for one in forest.tree_scope.tolist()]
 
-    def requests(  # noqa: D102
-        self, tx: Tx, snapshot: Snapshot, forest: Forest, rows: Any, inputs: Any, *_: Any, **__: Any
-    ) -> list[NodeWork]:
-        times = [(from_ms(int(forest.start_ms[row])), from_ms(int(forest.end_ms[row]))) for row in rows]
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Any, *, remote: bool) -> list[NodeWork]:  # noqa: D102
+        start, end = plan.forest.start_ms, plan.forest.end_ms
+        times = [(from_ms(int(start[row])), from_ms(int(end[row]))) for row in rows]
         asked = [
-            SummaryRequest("shelf", "shelf", *at, inputs[row]) for row, at in zip(rows, times, strict=True)
+            SummaryRequest("shelf", "shelf", *at, plan.inputs(row))
+            for row, at in zip(rows, times, strict=True)
         ]
         return [NodeWork(row, one) for row, one in zip(rows, asked, strict=True)]
 

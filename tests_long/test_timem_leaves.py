@@ -30,8 +30,8 @@ from memforest.store.connections import Tx
 from memforest.store.derived import words_of
 from memforest.text import lexical_tokens
 from memforest.trees import attached
-from memforest.trees.index import Index
-from memforest.trees.timem_leaves import CHANNEL, best_leaves, hear, leaf_of_turn, own_scores
+from memforest.trees.index import Index, leaf_of_turn
+from memforest.trees.timem_leaves import CHANNEL, best_leaves, hear, own_scores
 
 Probe = Callable[[Tx, Snapshot, Search, Index], None]
 

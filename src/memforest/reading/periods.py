@@ -19,15 +19,14 @@ as 30 December 2024 lies in week 1 of 2025: "2024-12/2025-W01".
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
-from functools import lru_cache
 from typing import Literal, get_args
 
 from memforest.errors import InputError
 from memforest.records import Precision
-from memforest.times import EARLIEST, floor_ms, from_ms, local_time, shown
+from memforest.times import EARLIEST, floor_ms, shown
 
 Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
 """Kinds of periods named without a year; "day" is a day with its month."""
@@ -319,32 +318,6 @@ def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
     if local.fold and day < date.max and to_utc(day + _DAY, zone) <= moment:
         day += _DAY
     return _window(unit, _first_day(unit, day), zone)
-
-
-_QUARTER_MS = 900_000
-
-
-def window_keys(instants_ms: Sequence[int], units: Sequence[Unit], zone: tzinfo) -> list[tuple[str, ...]]:
-    """Return for each instant, UTC ms, the keys of the windows of some units in which it lies."""
-    units = tuple(units)
-    return [
-        _keys_of_quarter(ms // _QUARTER_MS, units, zone)
-        or tuple(window_of(from_ms(ms), unit, zone).key for unit in units)
-        for ms in instants_ms
-    ]
-
-
-@lru_cache(maxsize=1 << 16)
-def _keys_of_quarter(quarter: int, units: tuple[Unit, ...], zone: tzinfo) -> tuple[str, ...]:
-    """Return the keys of all instants of a quarter of an hour; none where a local day may begin within it."""
-    first, last = from_ms(quarter * _QUARTER_MS), from_ms((quarter + 1) * _QUARTER_MS - 1)
-    try:
-        offsets = {local_time(one, zone).utcoffset() for one in (first, last)}
-    except OverflowError:
-        return ()
-    if len(offsets) > 1 or any(offset is None or offset.total_seconds() % 900 for offset in offsets):
-        return ()
-    return tuple(window_of(first, unit, zone).key for unit in units)
 
 
 def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:

@@ -105,12 +105,7 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     splice = sorted_splice(old.facts.ids, changed.fact, read.ids)
     facts = joined(_columns(FactColumns, old.facts), read, splice.take)
     pairs = _linked(
-        old.facts.pairs,
-        splice,
-        turn_splice,
-        snapshot_rows.supports(tx, changed.fact),
-        facts.ids,
-        turns.ids,
+        old.facts.pairs, splice, turn_splice, snapshot_rows.supports(tx, changed.fact), facts.ids, turns.ids
     )
     mentions = _linked(old.mentions, splice, None, snapshot_rows.mentions(tx, changed.fact), facts.ids, None)
     states, timelines = _states(tx, old, changed.fact)
@@ -495,22 +490,17 @@ def unit_means(vectors: NDArray[np.float32], counts: Ints) -> NDArray[np.float32
 
 def carry_forests(old: Snapshot, new: Snapshot) -> None:
     """Hand the forests of a snapshot to the memory's next one, whose forests may take parts of them over."""
-    carried = _Forests()
-    for index, kept in dict(
-        _forests.get(old, _NO_FORESTS).of
-    ).items():  # a copy: another thread may add to it
-        same = old.turns is new.turns and old.facts is new.facts and old.mentions is new.mentions
-        carried.of[index] = (
-            replace(kept)
-            if same
-            else _Grown(
-                old=kept.forest or kept.old,
-                was=kept.embedded or kept.was,
-                stored=kept.stored,
-                last=kept.last,
+    of = dict(_forests.get(old, _NO_FORESTS).of)  # a copy: another thread may add to it
+    if old.turns is new.turns and old.facts is new.facts and old.mentions is new.mentions:
+        carried = {index: replace(kept) for index, kept in of.items()}
+    else:
+        carried = {
+            index: _Grown(
+                old=kept.forest or kept.old, was=kept.embedded or kept.was, stored=kept.stored, last=kept.last
             )
-        )
-    _forests[new] = carried
+            for index, kept in of.items()
+        }
+    _forests[new] = _Forests(of=carried)
 
 
 def forest_bytes(snapshot: Snapshot) -> int:

@@ -46,7 +46,9 @@ class Ascent:
     @cached_property
     def _inner(self) -> Ints:
         """The nodes that have a child."""
-        return np.unique(self.parent[self.parent >= 0])
+        above = np.zeros(len(self.parent), dtype=np.bool_)
+        above[self.parent[self.parent >= 0]] = True
+        return np.flatnonzero(above)
 
     @cached_property
     def _leaf_counts(self) -> Scores:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memforest.search.flow import Ascent
 from memforest.search.scores import Scores
-from memforest.search.snapshot import Facts, Lists, Turns
+from memforest.search.snapshot import Facts, Lists, Turns, once_per_snapshot, rows_of
 from memforest.search.vectors import VectorTable
 
 P = ParamSpec("P")
@@ -200,6 +200,36 @@ def marks_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     bits = np.ascontiguousarray(vectors[:, ::step]).view(np.uint32).astype(np.uint64)
     weights = np.arange(1, 2 * bits.shape[1], 2, dtype=np.uint64)
     return mixed((bits * weights).sum(axis=1, dtype=np.uint64))
+
+
+Marks: TypeAlias = tuple[Ints, NDArray[np.bool_], Ints]
+"""The row ids of turns or facts, which of them have a vector, and a number for each that depends on its id and its vector."""
+
+
+def _marked(told: Facts | Turns, had: Marks, anew: Ints) -> Marks:
+    """Mark turns or facts; those that were marked before are not looked at, but for some rows."""
+    had_ids, had_has, had_bits = had
+    at = rows_of(had_ids, told.ids)
+    at[anew] = NONE
+    known, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+    has, bits, vectors = at >= 0, at.copy(), told.vectors[new]
+    has[known], bits[known] = had_has[at[known]], had_bits[at[known]]
+    has[new] = vectors.any(axis=1)
+    bits[new] = mixed(told.ids[new].astype(np.uint64), marks_of(vectors)).astype(np.int64)
+    return told.ids, has, bits
+
+
+_NONE_MARKED: Marks = (NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
+marked_facts = once_per_snapshot(
+    lambda snapshot: _marked(snapshot.facts, _NONE_MARKED, NOTHING),
+    lambda snapshot, delta, had: _marked(snapshot.facts, had, delta.facts),
+)
+"""Returns the marks of a snapshot's facts."""
+marked_turns = once_per_snapshot(
+    lambda snapshot: _marked(snapshot.turns, _NONE_MARKED, NOTHING),
+    lambda snapshot, delta, had: _marked(snapshot.turns, had, delta.turns),
+)
+"""Returns the marks of a snapshot's turns."""
 
 
 def as_keys(digests: Digests) -> list[bytes]:

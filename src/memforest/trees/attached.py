@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
@@ -27,14 +27,8 @@ from memforest.trees.timem import TiMemIndex
 STORED_NOTHING = frozenset({"flat", "facts"})
 """Indexes without trees: any memory can be searched by them."""
 
-INDEXES: dict[str, type[Index]] = {
-    "facts": FactsIndex,
-    "flat": FlatIndex,
-    "hmem": HMemIndex,
-    "memforest": MemForestIndex,
-    "segtree": SegTreeIndex,
-    "timem": TiMemIndex,
-}
+_KINDS: Sequence[type[Index]] = (FactsIndex, FlatIndex, HMemIndex, MemForestIndex, SegTreeIndex, TiMemIndex)
+INDEXES: dict[str, type[Index]] = {kind.name: kind for kind in _KINDS}
 """The class of every index by name."""
 
 INDEX_SETTINGS.update({name: kind.Settings for name, kind in INDEXES.items()})

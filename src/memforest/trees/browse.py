@@ -323,10 +323,7 @@ class GuidedBrowse:
         return node_cards(tx, snapshot, self._index, forest, scopes)
 
     def _asks(
-        self,
-        forest: Forest,
-        waiting: Sequence[tuple[_Tree, Descent, str]],
-        found: Mapping[int, TreeCard],
+        self, forest: Forest, waiting: Sequence[tuple[_Tree, Descent, str]], found: Mapping[int, TreeCard]
     ) -> list[_Ask]:
         """Return the choices to ask for on this level, within the calls left."""
         asks: list[_Ask] = []
@@ -336,9 +333,7 @@ class GuidedBrowse:
                 tree.fallback = "the memory has changed meanwhile"
                 continue
             runs = split(list(cards))
-            if len(cards) <= self._settings.beam_width:
-                way.keep(list(cards), ordered=False)
-            elif not all(card.summary for card in cards.values()):
+            if not all(card.summary for card in cards.values()):
                 tree.fallback = "a node on the way has no summary yet; resume() makes it"
             elif self._calls + len(runs) > self._request.browse_calls:
                 tree.fallback = f"the limit of {self._request.browse_calls} browse calls is reached"

@@ -58,7 +58,7 @@ from memforest.trees.hmem_grow import EVENT, KIND, LEVELS, OWNER, ROOT, WEEK, HM
 from memforest.trees.hmem_score import names_in, node_marks
 from memforest.trees.index import FALLS_BACK, Host, Index, doer_of, not_browsed, ready_rows
 from memforest.trees.kernel import problems
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 
 if TYPE_CHECKING:
     from memforest.reading.explore_llm import EvidenceLine
@@ -418,19 +418,9 @@ class HMemIndex(Index):
         """Return how long memories are."""
         return (tuple(self.settings.words),)
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return how to consolidate the memories of nodes; a node with a single child keeps its text."""
-        made = []
+        made, forest = [], plan.forest
         for row in rows:
             level = int(forest.level[row])
             request = SummaryRequest(
@@ -438,7 +428,7 @@ class HMemIndex(Index):
                 label="",
                 start=from_ms(int(forest.start_ms[row])),
                 end=from_ms(int(forest.end_ms[row])),
-                inputs=inputs[row],
+                inputs=plan.inputs(row),
                 max_words=int(self.settings.words[level - WEEK]),
                 level=level,
                 window=forest.window_of(row) or "",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 from statistics import median
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -25,15 +24,17 @@ from numpy.typing import NDArray
 
 from memforest.config import Explore
 from memforest.errors import ConfigError
-from memforest.reading.periods import Unit, window_keys
+from memforest.reading.periods import Unit
 from memforest.search.filters import fact_places, memory_zone, turn_places
-from memforest.search.forest import NOTHING, TURNS, Forest, Ints, marks_of, mixed
-from memforest.search.snapshot import Snapshot
+from memforest.search.forest import NONE, NOTHING, TURNS, Forest, Ints, marked_facts, marked_turns
+from memforest.search.scores import Scores
+from memforest.search.snapshot import Facts, Snapshot, Turns, rows_of
+from memforest.search.vectors import VectorTable
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
 from memforest.store.connections import Tx
 from memforest.trees.index import measured
-from memforest.trees.kernel import Growth
+from memforest.trees.kernel import Growth, windows_of
 
 OWNER, KIND = "hmem", "year"
 
@@ -121,42 +122,96 @@ def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
 
 
 BLOCK = 128
-"""Nodes that are compared at once with what stands before them."""
+"""Nodes that are compared at once with what stands around them."""
 
 
-def assign(vectors: NDArray[np.float32], alpha: float, cap: int = CAP, before: Ints = NOTHING) -> Ints:
-    """Return the clusters that nodes of a window join, one after the other: the place of the node that began each one's.
+Joined: TypeAlias = tuple[Ints, Ints, Ints, Scores]
+"""How the nodes of a window joined one another, one after the other: the place of the node that began each one's cluster; a
+number for each node that depends on what it is alone, none where that is not known; each node that joined with those before
+it that it is most like, by place, shape (2, p); and how like they are."""
+
+NEVER: Joined = (NOTHING, NOTHING, np.zeros((2, 0), dtype=np.int64), np.zeros(0))
+"""A window without nodes."""
+
+
+def assign(
+    vectors: VectorTable | NDArray[np.float32],
+    alpha: float,
+    cap: int = CAP,
+    nodes: Ints = NOTHING,
+    had: Joined = NEVER,
+    rows: Ints | None = None,
+) -> Joined:
+    """Return how the nodes of a window join: each the cluster of the one before it that it is most like, the older of equal ones.
+
+    Where the window had most of them before, only what is new is compared.
 
     Args:
         vectors: of the nodes in their order, unit length, shape (n, d).
         alpha: how alike a node and a cluster must be.
         cap: most nodes that one is compared with: those right before it.
-        before: what the first ones have joined, if that is known.
+        nodes: a number for each that depends on what it is alone.
+        had: how others joined in the same window.
+        rows: the nodes' rows of `vectors`; None for all.
     """
-    founders = np.arange(len(vectors))
-    founders[: len(before)] = before
-    for begin in range(len(before), len(vectors), BLOCK):
-        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
+    rows = np.arange(len(vectors)) if rows is None else rows
+    place, count = np.arange(len(rows)), len(rows)
+    _, had_nodes, had_pairs, had_likeness = had
+    was = rows_of(had_nodes, nodes) if len(nodes) else np.full(count, NONE)
+    kept = np.flatnonzero(was >= 0)
+    if (np.diff(was[kept]) < 0).any():  # they are in another order
+        was, kept = np.full(count, NONE), kept[:0]
+    now = np.full(len(had_nodes), NONE)
+    now[was[kept]] = kept
+    new, (one, other) = was < 0, now[had_pairs]
+    anew = new.copy()
+    anew[one[(one >= 0) & ((other < 0) | (other < one - cap))]] = True
+    # Where others are gone, some that stay come within reach.
+    first, end = np.searchsorted(kept, kept - cap), np.searchsorted(was[kept], was[kept] - cap)
+    anew[kept[end > first + 1]] = True
+    nearer = np.flatnonzero((end == first + 1) & ~anew[kept])
+    stays = (one >= 0) & ~anew[one]
+    pairs, likeness = [np.stack([one[stays], other[stays]])], [had_likeness[stays]]
+    most = np.full(count, alpha, dtype=np.float64)
+    most[one[stays]] = had_likeness[stays]
+    for begin in range(0, len(nearer), CAP):
+        at = nearer[begin : begin + CAP]
+        pairs.append(np.stack([kept[at], kept[first[at]]]))
+        ends = (vectors[rows[some]].astype(np.float64) for some in pairs[-1])
+        likeness.append(np.round(np.einsum("ij,ij->i", *ends), 6))
+    compared = np.flatnonzero(anew)
+    for begin in range(0, len(compared), BLOCK):
+        some = compared[begin : begin + BLOCK]
+        around = place[max(0, some[0] - cap) : some[-1] + 1 if anew.all() else some[-1] + cap + 1]
         # So that no rounded likeness depends on how many vectors are multiplied at once.
-        wide = vectors[reach:end].astype(np.float64)
-        near = np.round(_products(wide[begin - reach :], wide), 6)
-        for at in range(max(begin, 1), end):
-            low = max(0, at - cap)
-            likeness = near[at - begin, low - reach : at - reach]
-            most = likeness.max()
-            if most >= alpha:
-                founders[at] = founders[low:at][likeness == most].min()
-    return founders
+        wide = vectors[rows[around]].astype(np.float64)
+        near, back = np.round(_products(wide[some - around[0]], wide), 6), some[:, None] - around
+        before = np.where((back > 0) & (back <= cap), near, -np.inf)
+        joins = (before == before.max(axis=1)[:, None]) & (before >= alpha)
+        behind = (back < 0) & (back >= -cap) & ~anew[around] & new[some][:, None]
+        begins = behind & (near >= most[around])
+        row, column = np.nonzero(joins)
+        pairs.append(np.stack([some[row], around[column]]))
+        likeness.append(near[row, column])
+        row, column = np.nonzero(begins)
+        pairs.append(np.stack([around[column], some[row]]))
+        likeness.append(near[row, column])
+    one, other = np.concatenate(pairs, axis=1)
+    alike = np.concatenate(likeness)
+    np.maximum.at(most, one, alike)
+    best = np.flatnonzero(alike == most[one])  # none that is below alpha
+    best = best[np.argsort(one[best], kind="stable")]
+    founders = place.tolist()
+    for at, earlier in zip(one[best].tolist(), other[best].tolist(), strict=True):
+        founders[at] = min(founders[at], founders[earlier])
+    joined = np.stack([one[best], other[best]])
+    return np.array(founders, dtype=np.int64), nodes, joined, alike[best]
 
 
 def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the products of some vectors with others; of few without BLAS, whose threads would cost more than they save."""
     found: NDArray[np.float64] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
     return found
-
-
-Window: TypeAlias = tuple[int, str]
-"""A level, and the key of the window in which its nodes join. A forest keeps how those of each did, by what they are."""
 
 
 TextVectors = Callable[[Forest, Ints], NDArray[np.float32]]
@@ -176,72 +231,57 @@ def grown(
         said: what memories are compared by, if not by the events that began them.
     """
     model, of_facts = meta.get(tx, "embedder"), settings.events == "facts"
-    items, ids, told_ms = _events(snapshot, of_facts)
+    items, told_ms, bits = _events(snapshot, of_facts)
     if model is None or not len(items):
         return Growth(OWNER, snapshot, (), ()).forest(kept={})
-    vectors = (snapshot.facts if of_facts else snapshot.turns).vectors[items]
+    vectors = (snapshot.facts if of_facts else snapshot.turns).vectors
     alphas = least_likenesses(settings, model)
-    *within, of_year = _windows(told_ms, memory_zone(tx))
-    of_tree, years = of_year
-    growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(year) for year in years])
+    *within, (of_tree, years) = windows_of(told_ms, (*WITHIN.values(), "year"), memory_zone(tx))
+    growth = Growth(OWNER, snapshot, [KIND] * len(years), [int(key) for key, *_ in years])
     below = growth.facts(of_tree, items) if of_facts else growth.runs(of_tree, TURNS, items, items + 1)
-    bits = mixed(ids.astype(np.uint64), marks_of(vectors)).astype(np.int64)
-    had: Mapping[Window, tuple[Ints, Ints]] = {} if old is None else old.kept
-    windows: dict[Window, tuple[Ints, Ints]] = {}
-    founders = np.arange(len(items))
-    for level in range(EVENT, top_level(int(told_ms.min()), int(told_ms.max()))):
-        of, keys = within[level]
-        texts = np.zeros(0) if said is None or level == EVENT else said(growth.forest(), below)
-        parent, of = np.arange(len(founders)), of[founders]
-        order = np.argsort(of, kind="stable")
-        for members in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
-            own, key = founders[members], keys[of[members[0]]]
-            known = bits[own] if not len(texts) else NOTHING
-            was, joined = had.get((level, key), (NOTHING, NOTHING))
-            same = _same(was, known)
-            if same < len(members):
-                compared = vectors[own]
-                if len(texts):
-                    compared = np.where(np.any(texts[members], axis=1)[:, None], texts[members], compared)
-                joined = assign(compared, alphas[level], settings.cap, joined[:same])
-            windows[level, key] = known, joined[: len(members)]
-            parent[members] = members[joined[: len(members)]]
-        begun, number = np.unique(parent, return_inverse=True)
-        below = growth.above(below, number, level + 1, (keys, of[begun]))  # the window in which they joined
-        founders = founders[begun]
+    # A forest keeps how the nodes of each level joined within each window.
+    had: Mapping[tuple[int, str], Joined] = {} if old is None else old.kept
+    windows: dict[tuple[int, str], Joined] = {}
+    founders, told = np.arange(len(items)), [NOTHING]
+    for level in range(EVENT, top_level(int(told_ms[0]), int(told_ms[-1]))):
+        of, calendar = within[level]
+        place, of = np.arange(len(founders)), of[founders]
+        parent, rows = place.copy(), items[founders]
+        compared: VectorTable | NDArray[np.float32] = vectors
+        if said is not None and level > EVENT:
+            texts = said(growth.forest(), below)
+            compared, rows = np.where(np.any(texts, axis=1)[:, None], texts, vectors[rows]), place
+        for members in np.split(place, np.flatnonzero(np.diff(of)) + 1):
+            window, nodes = (level, calendar[of[members[0]]][0]), bits[founders[members]]
+            joined = had.get(window, NEVER)
+            if compared is not vectors:
+                joined = assign(compared, alphas[level], settings.cap, rows=rows[members])
+            elif not np.array_equal(nodes, joined[1]):
+                joined = assign(vectors, alphas[level], settings.cap, nodes, joined, rows[members])
+            windows[window] = joined
+            parent[members] = members[joined[0]]
+        begins = parent == place
+        founders, own = founders[begins], of[begins]  # the window in which they joined
+        names = [key for key, *_ in calendar]
+        below = growth.above(below, (np.cumsum(begins) - 1)[parent], level + 1, (names, own))
+        told.append(below)
     growth.above(below, np.unique(of_tree[founders], return_inverse=True)[1], ROOT)
-    bare = growth.forest()
-    told = np.flatnonzero((bare.level >= WEEK) & (bare.level < ROOT))
-    return growth.forest(told=told, kept=windows)
-
-
-def _same(one: Ints, other: Ints) -> int:
-    """Return how many numbers two columns begin with in common."""
-    least = min(len(one), len(other))
-    differ = np.flatnonzero(one[:least] != other[:least])
-    return int(differ[0]) if len(differ) else least
+    return growth.forest(told=np.concatenate(told), kept=windows)
 
 
 def _events(snapshot: Snapshot, of_facts: bool) -> tuple[Ints, Ints, Ints]:
-    """Return the events, the facts or the turns that may be shown and have a vector, as they were told: rows, ids, and when, UTC ms."""
-    told = snapshot.facts if of_facts else snapshot.turns
+    """Return the events, the facts or the turns that may be shown and have a vector, as they were told.
+
+    Returns:
+        Their rows, when each was told, UTC ms, and a number for each that depends on its id and its vector.
+    """
     if not snapshot.dimension:
         return NOTHING, NOTHING, NOTHING
-    has = np.asarray(told.vectors.rows).any(axis=1)
+    told: Facts | Turns = snapshot.facts if of_facts else snapshot.turns
+    _, has, bits = (marked_facts if of_facts else marked_turns)(snapshot)
     if not of_facts:
-        has &= ~snapshot.turns.muted
+        has = has & ~snapshot.turns.muted
     rows = np.flatnonzero(has)
     places = fact_places(snapshot) if of_facts else turn_places(snapshot)
     rows = rows[np.lexsort((places[rows], told.said_ms[rows]))]
-    return rows, told.ids[rows], told.said_ms[rows]
-
-
-def _windows(told_ms: Ints, zone: tzinfo) -> list[tuple[Ints, list[str]]]:
-    """Return, for the windows in which nodes of each level join and for years, the number of each event's and their keys."""
-    instants, place = np.unique(told_ms, return_inverse=True)
-    found = []
-    for names in zip(*window_keys(instants.tolist(), (*WITHIN.values(), "year"), zone), strict=True):
-        keys = sorted(set(names))
-        number = {key: at for at, key in enumerate(keys)}
-        found.append((np.array([number[name] for name in names], dtype=np.int64)[place], keys))
-    return found
+    return rows, told.said_ms[rows], bits[rows]

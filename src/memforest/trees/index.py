@@ -37,7 +37,7 @@ from memforest.store import artifacts
 from memforest.store.connections import Tx
 from memforest.text import cut, lexical_tokens
 from memforest.trees.kernel import Growth, problems
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.texts import Finish, node_digests, said_of, salts
 
 T = TypeVar("T")
@@ -52,37 +52,30 @@ class Host(Protocol):
     @property
     def now(self) -> datetime:
         """The present, by the memory's clock."""
-        ...
 
     @property
     def question(self) -> str:
         """The question's text, for steps that write for it; empty outside of a query."""
-        ...
 
     @property
     def steps(self) -> Steps:
         """The steps that models do."""
-        ...
 
     @property
     def embeds(self) -> bool:
         """Whether texts can be embedded here and now."""
-        ...
 
     async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
         """Run work in a read transaction, with the snapshot of its state, in another thread."""
-        ...
 
     async def look(self, work: Callable[[Tx], T]) -> T:
         """Run work in a read transaction alone, in another thread; for what needs no snapshot."""
-        ...
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises.
 
         Other writers come in between two of them, so each is to be short: a tenth of a second, or one leaf.
         """
-        ...
 
     async def ensure_fresh(self, index: Index, choose: ChooseRows | None = None) -> list[str]:
         """Have the missing summaries of an index made before they are read, with all that they are made of.
@@ -96,7 +89,6 @@ class Host(Protocol):
         Returns:
             Why some of them could not be made.
         """
-        ...
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded, shape (n, d).
@@ -104,7 +96,6 @@ class Host(Protocol):
         Raises:
             ModelError: if the embedder fails, or there is none.
         """
-        ...
 
     async def read_questions(self, texts: Sequence[str]) -> list[Search]:
         """Return further questions as the one that is asked was read: planned by rules, embedded, with its options.
@@ -113,11 +104,9 @@ class Host(Protocol):
             InputError: outside of a query.
             StepError: if what the planner returns is no plan.
         """
-        ...
 
     def timed(self, step: str) -> AbstractContextManager[None]:
         """Add the wall time of the block to a step of the operation's usage."""
-        ...
 
 
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
@@ -347,26 +336,13 @@ class Index(ABC):
         """Return which summaries are to be made by an instant, or by what was said last if that is None; None for all."""
         return None
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return how to make the summaries of nodes, which all are to have one.
 
         Args:
             tx: a read transaction.
-            snapshot: of the memory.
-            forest: what the rows are of.
+            plan: what the nodes are of, with the texts of all in `made_of`.
             rows: the nodes.
-            inputs: by node, its children's texts in order; of a leaf what its item says.
-            texts: of all nodes in `made_of`, by row.
             remote: whether a model writes them.
         """
         return []

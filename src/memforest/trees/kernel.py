@@ -13,14 +13,19 @@ both side by side.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.reading.periods import Unit, window_of
 from memforest.search.forest import FACT, INNER, NONE, NOTHING, Forest, Ints, mixed
 from memforest.search.snapshot import OPEN, Facts, Snapshot
+from memforest.times import from_ms, to_ms
 
 SPARSE = 4
 """How rare anchors are: one leaf in so many times k ends its node. Rarer ones fill nodes better, and renew more of them
@@ -176,6 +181,37 @@ class Growth:
             windows=tuple(self._names),
             kept=kept,
         )
+
+
+Window: TypeAlias = tuple[str, int, int]
+"""A calendar window: its key, and [start, end) in UTC ms."""
+
+
+def windows_of(instants_ms: Ints, units: Sequence[Unit], zone: tzinfo) -> list[tuple[Ints, Sequence[Window]]]:
+    """Return, unit by unit, the number of the window in which each of some instants lies, and these windows in time order.
+
+    Args:
+        instants_ms: UTC ms, ascending.
+        units: the shortest first; where a window of one ends, the one of the unit before does, too.
+        zone: whose days are meant.
+    """
+    instants, found, starts = instants_ms.tolist(), list[Sequence[Window]](), list[int]()
+    at = 0
+    while at < len(instants):
+        starts.append(at)
+        found.append(_windows_at(instants[at], tuple(units), zone))
+        at = bisect_left(instants, found[-1][0][2], at + 1)
+    counts, made = np.diff(starts, append=len(instants)), list[tuple[Ints, Sequence[Window]]]()
+    for own in zip(*found, strict=True):
+        number = {window: at for at, window in enumerate(dict.fromkeys(own))}
+        made.append((np.repeat([number[window] for window in own], counts), list(number)))
+    return made
+
+
+@lru_cache(maxsize=1 << 14)  # trees have the same windows again after every write
+def _windows_at(instant_ms: int, units: Sequence[Unit], zone: tzinfo) -> Sequence[Window]:
+    found = (window_of(from_ms(instant_ms), unit, zone) for unit in units)
+    return [(one.key, to_ms(one.start), to_ms(one.end)) for one in found]
 
 
 def packed(tree: Ints, marks: NDArray[np.uint64], k: Ints, *, anchored: bool) -> Ints:

@@ -46,7 +46,7 @@ from memforest.trees.memforest_recall import (
     recall_trees,
     score_leaves,
 )
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 
 ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
@@ -105,25 +105,15 @@ class MemForestIndex(Index):
         """Return whether every node's text is made anew, and whether a chunk says what was said or a summary of it."""
         return self.settings.summarise, self.settings.chunks
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return the summary requests of nodes; those of scenes need no vector if `scene_vectors` says so.
 
         How near a scene's nodes are to a question is then how near the facts below them are on average
         (`memforest.trees.memforest_recall`). A chunk's summary is always made: what was said is there anyway.
         """
         compared = {"session", "entity"} | ({"scene"} if self.settings.scene_vectors == "summary" else set())
-        names = self.labels(snapshot, forest)
-        made = []
+        forest, made = plan.forest, []
+        names = self.labels(plan.snapshot, forest)
         for row in rows:
             tree, level = int(forest.tree[row]), int(forest.level[row])
             request = SummaryRequest(
@@ -131,7 +121,7 @@ class MemForestIndex(Index):
                 label=names[tree],
                 start=from_ms(int(forest.start_ms[row])),
                 end=from_ms(int(forest.end_ms[row])),
-                inputs=inputs[row],
+                inputs=plan.inputs(row),
                 level=level,
                 root=forest.parent[row] == NONE,
                 summarise=self.settings.summarise if level else "every",

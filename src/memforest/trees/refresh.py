@@ -190,6 +190,11 @@ class NodeVectors:
             job = self._embed([text for _, text in part])
             self._parts.append((part, asyncio.ensure_future(job)))
 
+    def lack(self, stored: Sequence[tuple[bytes, str]]) -> None:
+        """Collect the texts of stored summaries that have no vector, as far as they are not collected."""
+        known = dict([*self._waiting, *(one for part, _ in self._parts for one in part)])
+        self._waiting += [one for one in stored if one[0] not in known]
+
     async def rows(self, failures: list[str]) -> list[tuple[bytes, NDArray[np.float32]]]:
         """Return the vectors made; failures are added to `failures`, and the next refresh makes those vectors."""
         self.begin([], least=1)
@@ -236,7 +241,7 @@ class IndexPlan:
     """Missing nodes that cannot be made now: they are not due, or what they are made of was tried and failed."""
 
     def inputs(self, row: int) -> tuple[str, ...]:
-        """Return the texts that a node is made of: its children's in order, or what a leaf says."""
+        """Return the texts that a node is made of: its children's in order, or what it says itself, as a leaf."""
         of = self.forest.children[row] or (row,)
         return tuple(self.texts[child] for child in of if child in self.texts)
 
@@ -278,29 +283,28 @@ class Refresher:
         try:
             while True:
                 with timed(done, "store_ms"):
-                    plans = await to_thread(self._plan, choose, tried, done)
+                    plans = await to_thread(self._plan, choose, tried, vectors, done)
                 if not any(plan.keys for plan in plans):
                     break
                 if not await self._make_texts(plans, vectors, tried, done):
-                    plans = await to_thread(self._plan, choose, tried, done)
+                    plans = await to_thread(self._plan, choose, tried, vectors, done)
                     break
                 if not any(plan.keys for plan in plans) and await to_thread(self._is_current, plans):
                     break  # all is made, and nothing else was written meanwhile
             with timed(done, "embed_ms"):
-                if self.embed is not None:
-                    lacking = await to_thread(self._without_vector)
-                    under_way = {key for part, _ in vectors._parts for key, _ in part}
-                    vectors.begin([one for one in lacking if one[0] not in under_way])
                 rows = await vectors.rows(done.failures)
         finally:
             await vectors.cancel()
-        with timed(done, "store_ms"):
-            await to_thread(self._write_vectors, rows)
+        if rows:
+            with timed(done, "store_ms"):
+                await to_thread(self._write_vectors, rows)
         done.left = sum(plan.left + len(plan.keys) for plan in plans)
         return done
 
-    def _plan(self, choose: Choose | None, tried: Collection[bytes], done: Refreshed) -> list[IndexPlan]:
-        """Return what each index lacks of what is stored; what was tried and failed is not tried again."""
+    def _plan(
+        self, choose: Choose | None, tried: Collection[bytes], vectors: NodeVectors, done: Refreshed
+    ) -> list[IndexPlan]:
+        """Return what each index lacks of what is stored, vectors apart; what was tried and failed is not tried again."""
         plans = []
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
@@ -312,6 +316,8 @@ class Refresher:
                         plans.append(self._lacking(tx, snapshot, index, rows, tried))
                     except IndexStateError as exc:
                         done.failures += [] if str(exc) in done.failures else [str(exc)]
+            if self.embed is not None:
+                vectors.lack(artifacts.without_vector(tx))
         return plans
 
     def _is_current(self, plans: Sequence[IndexPlan]) -> bool:
@@ -420,16 +426,7 @@ class Refresher:
                 rows = [row for number, row in ready if number == at]
                 if not rows or (plan.index.reads_store and now != plan.snapshot.generation):
                     continue
-                works = plan.index.requests(
-                    tx,
-                    plan.snapshot,
-                    plan.forest,
-                    rows,
-                    {row: plan.inputs(row) for row in rows},
-                    plan.texts,
-                    remote=is_remote(self.summariser),
-                )
-                for work in works:
+                for work in plan.index.requests(tx, plan, rows, remote=is_remote(self.summariser)):
                     request = work.request
                     if not work.words:
                         request = replace(request, max_words=self.max_words)
@@ -465,10 +462,6 @@ class Refresher:
                 made = [job for job in made if job.key in wanted]
             artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for job in made])
         return list(made)
-
-    def _without_vector(self) -> list[tuple[bytes, str]]:
-        with self.db.read() as tx:
-            return artifacts.without_vector(tx)
 
     def _write_vectors(self, rows: Sequence[tuple[bytes, NDArray[np.float32]]]) -> None:
         for first in range(0, len(rows), WRITE_NODES):

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 
 from memforest.records import SummaryRequest
 from memforest.search.cache import embedded_forest, forest_of
-from memforest.search.context_scores import (
-    Base,
-    cosine_relevance,
-    fused,
-    fused_relevance,
-    read_base,
-)
+from memforest.search.context_scores import Base, cosine_relevance, fused, fused_relevance, read_base
 from memforest.search.filters import (
     IndexResult,
     NodeHit,
@@ -45,7 +39,7 @@ from memforest.store.connections import Tx
 from memforest.times import from_ms
 from memforest.trees.index import Host, Index, leaf_of_turn
 from memforest.trees.kernel import Growth, problems
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.segtree_grow import (
     KIND,
     MOST_TURNS,
@@ -215,20 +209,10 @@ class SegTreeIndex(Index):
         """Return what the tree is of."""
         return [LABEL] * len(forest.tree_kind)
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return the summary requests of stretches, made of the texts below them, in order; a leaf keeps its own text."""
         compared = "cosine" in (self.settings.scorer, self.settings.placer)
-        made = []
+        made, forest = [], plan.forest
         for row in rows:
             leaf = forest.level[row] == 0
             request = SummaryRequest(
@@ -236,7 +220,7 @@ class SegTreeIndex(Index):
                 label=LABEL,
                 start=from_ms(int(forest.start_ms[row])),
                 end=from_ms(int(forest.end_ms[row])),
-                inputs=inputs[row],
+                inputs=plan.inputs(row),
                 level=int(forest.level[row]),
                 summarise=self.settings.summarise,
             )
@@ -248,11 +232,8 @@ class SegTreeIndex(Index):
         """Return every candidate turn and node, best first (Algorithm 2)."""
         if not len(snapshot.turns.ids):
             return IndexResult(())
-        settings, forest, base = (
-            self.settings,
-            forest_of(tx, snapshot, self),
-            read_base(tx, snapshot, request),
-        )
+        settings, forest = self.settings, forest_of(tx, snapshot, self)
+        base = read_base(tx, snapshot, request)
         legs = fused(snapshot, request, base).total
         of_nodes, of_turns, scorer, warnings = self._relevance(tx, snapshot, request, base, legs)
         # The shares of relevance are propagated and multiplied by the sum of all relevance again, so that scores of

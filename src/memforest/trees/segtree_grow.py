@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from memforest.errors import ConfigError, InputError
 from memforest.search.filters import turn_places
-from memforest.search.forest import TURNS, Forest, Ints, marks_of, mixed
+from memforest.search.forest import TURNS, Forest, Ints, marked_turns, marks_of, mixed
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Settings, Whole
 from memforest.store.derived import NUMBER
@@ -325,7 +325,7 @@ def leaf_vectors(snapshot: Snapshot, found: Exchanges, first: int) -> Floats:
 
 def leaf_ids(snapshot: Snapshot, found: Exchanges, texts: Floats | None) -> Ints:
     """Return what each exchange is known by: other turns, or other vectors of them or of their texts, are another leaf."""
-    turns = mixed(snapshot.turns.ids.astype(np.uint64), marks_of(snapshot.turns.vectors.rows))
+    turns = marked_turns(snapshot)[2].astype(np.uint64)
     order = np.argsort(found.first, kind="stable")
     ids = np.empty(len(order), dtype=np.uint64)
     if len(order):
@@ -510,7 +510,7 @@ def folded(
     had: Kept | None = None if old is None else old.kept
     found = exchanges_of(snapshot, settings, None if had is None else had.exchanges)
     ids, of_turns = leaf_ids(snapshot, found, texts), settings.leaf_vector == "mean"
-    compared = bool(snapshot.turns.vectors.rows.any()) if of_turns else texts is not None
+    compared = bool(marked_turns(snapshot)[1].any()) if of_turns else texts is not None
     placer, fold, states = settings.placer if compared else "runs", Fold(), [Fold()]
     if had is not None and (had.placer, had.tau) == (placer, tau):
         differ = np.flatnonzero(ids[: len(had.ids)] != had.ids[: len(ids)])

@@ -23,7 +23,7 @@ from memforest.store.connections import Tx
 from memforest.store.meta import changes_since
 from memforest.store.sessions import turns_with_ids
 
-LANES = (np.uint64(0x9AE16A3B2F90404F), np.uint64(0xC949D7C7509E6557))
+LANES = np.array([[0x9AE16A3B2F90404F], [0xC949D7C7509E6557]], dtype=np.uint64)
 """What sets the two numbers of a digest apart."""
 
 
@@ -156,16 +156,13 @@ def node_digests(said: Said, forest: Forest, salt: Digests, finish: Finish | Non
 
 def _summed(of: Digests, place: Ints, starts: Ints) -> Digests:
     """Return the sums of runs of digests, each mixed with its place."""
-    return np.stack(
-        [np.add.reduceat(mixed(of[:, lane] ^ LANES[lane], place), starts) for lane in range(2)], axis=1
-    )
+    mixed_in = mixed(np.ascontiguousarray(of.T) ^ LANES, place)
+    return np.asarray(np.add.reduceat(mixed_in, starts, axis=1).T)
 
 
 def _salted(of: Digests, salt: Digests, start_ms: Ints | int, end_ms: Ints | int) -> Digests:
     """Return digests mixed with how their nodes are asked for, and when they are."""
-    return np.stack(
-        [mixed(mixed(of[:, lane] ^ salt[:, lane], start_ms), end_ms) for lane in range(2)], axis=1
-    )
+    return mixed(mixed(np.ascontiguousarray((of ^ salt).T), start_ms), end_ms).T
 
 
 def leaf_texts(tx: Tx, forest: Forest, rows: Sequence[int]) -> dict[int, str]:
@@ -197,14 +194,12 @@ def salts(forest: Forest, asked: Sequence[object], names: Sequence[str], *, of_r
         dtype=np.uint64,
     )
     windows = np.array([_of_window(key) for key in ("", *forest.windows)], dtype=np.uint64)
-    made = trees.reshape(-1, 2)[forest.tree]
-    for lane in range(2):
-        made[:, lane] = mixed(made[:, lane], forest.level)
-        if of_root:
-            made[:, lane] = mixed(made[:, lane], forest.parent == NONE)
-        if len(forest.window):
-            made[:, lane] ^= windows[forest.window + 1, lane]
-    return made
+    made = mixed(trees.reshape(-1, 2).T[:, forest.tree], forest.level)
+    if of_root:
+        made = mixed(made, forest.parent == NONE)
+    if len(forest.window):
+        made ^= windows.T[:, forest.window + 1]
+    return made.T
 
 
 @lru_cache(maxsize=1 << 14)  # trees have the same windows again after every write
@@ -223,5 +218,5 @@ def inner_digest(kids: Digests, asked: tuple[int, int], level: int, start_ms: in
         end_ms: when it ends.
     """
     summed = _summed(kids, np.arange(len(kids)), np.zeros(1, dtype=np.int64))
-    salt = np.stack([mixed(np.array([one], dtype=np.uint64), level) for one in asked], axis=1)
+    salt = mixed(np.array([asked], dtype=np.uint64), level)
     return _salted(summed, salt, start_ms, end_ms)

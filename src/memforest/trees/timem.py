@@ -16,9 +16,10 @@ from memforest.search.filters import IndexResult, Prepared, RefineCandidate, Ref
 from memforest.search.forest import Forest
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
+from memforest.times import to_ms
 from memforest.trees.index import FoundProfile, Host, Index, ProfileRequest
 from memforest.trees.kernel import problems
-from memforest.trees.refresh import NodeWork
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.texts import Finish
 from memforest.trees.timem_grow import (
     LEVELS,
@@ -34,7 +35,7 @@ from memforest.trees.timem_grow import (
 )
 from memforest.trees.timem_leaves import refine
 from memforest.trees.timem_profiles import found_profile
-from memforest.trees.timem_recall import find, prepare
+from memforest.trees.timem_recall import find, prepare, wanted
 
 
 class TiMemIndex(Index):
@@ -72,19 +73,9 @@ class TiMemIndex(Index):
         """Return which memories are of something that has ended."""
         return due(forest, self.settings, now_ms)
 
-    def requests(
-        self,
-        tx: Tx,
-        snapshot: Snapshot,
-        forest: Forest,
-        rows: Sequence[int],
-        inputs: Mapping[int, tuple[str, ...]],
-        texts: Mapping[int, str],
-        *,
-        remote: bool,
-    ) -> list[NodeWork]:
+    def requests(self, tx: Tx, plan: IndexPlan, rows: Sequence[int], *, remote: bool) -> list[NodeWork]:
         """Return how the memories of nodes are written; a model is not shown facts."""
-        return requests_of(tx, snapshot, forest, self.settings, rows, inputs, texts, by_rules=not remote)
+        return requests_of(tx, plan, self.settings, rows, by_rules=not remote)
 
     def node_names(self, snapshot: Snapshot, forest: Forest, rows: Collection[int]) -> Mapping[int, str]:
         """Return the level of each node with its calendar window or the name of its session, such as ``"day 2024-05-04"``."""
@@ -104,9 +95,14 @@ class TiMemIndex(Index):
         return problems(forest, contained=True)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Plan how much a question needs; without a model, first write the memories of windows that have ended."""
-        late = [] if is_remote(host.steps.summariser) else await host.ensure_fresh(self)
-        prepared = await prepare(host, request, self.settings.recall)
+        """Plan how much a question needs; without a model, also write what it reads of windows that have ended."""
+        prepared, now_ms = await prepare(host, request, self.settings.recall), to_ms(host.now)
+
+        def read(tx: Tx, snapshot: Snapshot, forest: Forest) -> Sequence[int]:
+            rows: Sequence[int] = wanted(tx, snapshot, prepared.request, self, now_ms).tolist()
+            return rows
+
+        late = [] if is_remote(host.steps.summariser) else await host.ensure_fresh(self, read)
         return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:

@@ -25,20 +25,20 @@ from numpy.typing import NDArray
 
 from memforest.config import Recall
 from memforest.errors import ConfigError
-from memforest.reading.periods import Unit, window_keys, window_with_key
+from memforest.reading.periods import Unit
 from memforest.reading.timestamps import dated_text
 from memforest.reading.tokens import count_words
 from memforest.records import SummaryRequest
-from memforest.search.filters import memory_zone
-from memforest.search.forest import TURNS, Digests, Forest, Ints, mixed
+from memforest.search.filters import memory_zone, told_by
+from memforest.search.forest import NONE, TURNS, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store.connections import Tx
 from memforest.store.evidence import statements_of
-from memforest.times import from_ms, to_ms
+from memforest.times import from_ms
 from memforest.trees.index import leaves_beneath
-from memforest.trees.kernel import Growth
-from memforest.trees.refresh import NodeWork
+from memforest.trees.kernel import Growth, Window, windows_of
+from memforest.trees.refresh import IndexPlan, NodeWork
 from memforest.trees.texts import Finish, Said, said_of, turn_lines
 from memforest.trees.timem_compose import profile_lines, profile_statements
 
@@ -160,35 +160,21 @@ def grown(tx: Tx, snapshot: Snapshot, settings: TiMemSettings) -> Forest:
     place = np.empty(len(starts), dtype=np.int64)
     place[in_time] = np.arange(len(starts))
     below = growth.above(segments, place[session[first]], SESSION)
-    begins = said[in_time]
-    levels = windowed(settings.levels)
-    keys = window_keys(begins.tolist(), [UNITS[level] for level in levels], zone)
-    bounds: list[tuple[Ints, Sequence[int], Sequence[int]]] = []
-    for at_level, level in enumerate(levels):
-        own = [one[at_level] for one in keys]
-        new = np.array([at == 0 or own[at] != own[at - 1] for at in range(len(own))], dtype=np.bool_)
-        names = [key for key, begin in zip(own, new.tolist(), strict=True) if begin]
-        rows = growth.above(below, np.cumsum(new) - 1, level, (names, np.arange(len(names))))
-        spans = [_bounds_ms(key, UNITS[level], zone) for key in names]
-        bounds.append((rows, [first for first, _ in spans], [last for _, last in spans]))
-        below, keys = rows, [one for one, begin in zip(keys, new.tolist(), strict=True) if begin]
-    growth.above(below, np.zeros(len(below), dtype=np.int64), ROOT)
+    of_level, heads, begins = {SEGMENT: segments, SESSION: below}, np.arange(len(starts)), said[in_time]
+    levels, calendar = windowed(settings.levels), dict[int, Sequence[Window]]()
+    cut = windows_of(begins, [UNITS[level] for level in levels], zone)
+    for level, (number, windows) in zip(levels, cut, strict=True):
+        own = [key for key, *_ in windows], np.arange(len(windows))
+        below = growth.above(below, number[heads], level, own)
+        heads = heads[np.diff(number[heads], prepend=NONE) != 0]
+        of_level[level], calendar[level] = below, windows
+    of_level[ROOT] = growth.above(below, np.zeros(len(below), dtype=np.int64), ROOT)
     bare = growth.forest()
     begin, end = bare.start_ms.copy(), bare.end_ms.copy()
-    for rows, first_ms, last_ms in bounds:
-        begin[rows], end[rows] = first_ms, last_ms
-    of_level = {level: np.flatnonzero(bare.level == level) for level in np.unique(bare.level).tolist()}
-    told = np.flatnonzero(
-        np.isin(bare.level, [at for at, name in enumerate(LEVELS) if name in settings.levels])
-    )
+    for level, windows in calendar.items():
+        _, begin[of_level[level]], end[of_level[level]] = zip(*windows, strict=True)
+    told = np.concatenate([rows for level, rows in of_level.items() if LEVELS[level] in settings.levels])
     return replace(bare, told=told, kept=Calendar(begin, end, of_level))
-
-
-@lru_cache(maxsize=4096)
-def _bounds_ms(key: str, unit: Unit, zone: tzinfo) -> tuple[int, int]:
-    """Return when a window starts and ends, UTC ms."""
-    found = window_with_key(key, unit, zone)
-    return to_ms(found.start), to_ms(found.end)
 
 
 def history_of(forest: Forest, settings: TiMemSettings, row: int) -> list[int]:
@@ -245,13 +231,12 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
     That is their history; the statements that the turns of a segment support; and of a profile every observation of a state
     until its window ended, as it holds states however old.
     """
-    said, pairs = said_of(tx, snapshot), snapshot.facts.pairs
-    pairs = pairs[np.argsort(pairs[:, 1], kind="stable")]
-    told, turns = _sums(said.facts[pairs[:, 0]]), _sums(said.turns)
+    said, supports = said_of(tx, snapshot), told_by(snapshot)
+    told, turns = _sums(said.facts[supports.facts]), _sums(said.turns)
     own, lines = np.zeros((2, len(forest), 2), dtype=np.uint64)
     runs = np.flatnonzero(forest.kind == TURNS)
     first, end = forest.item[runs], forest.item_end[runs]
-    at = np.searchsorted(pairs[:, 1], np.stack([first, end]))
+    at = np.searchsorted(supports.turn_of, np.stack([first, end]))
     own[runs], lines[runs] = told[at[1]] - told[at[0]], turns[end] - turns[first]
     known_ms, until = _states_until(snapshot, said)
 
@@ -273,11 +258,7 @@ def finish(tx: Tx, snapshot: Snapshot, forest: Forest, settings: TiMemSettings) 
             source, following, least = lines, rows, forest.first[forest.parent[rows]]
         else:
             kids, counts = forest.children.of_rows(rows), forest.children.counts[rows]
-            source, following, least = (
-                out[kids],
-                np.cumsum(counts) - counts,
-                np.zeros(len(rows), dtype=np.int64),
-            )
+            source, following, least = out[kids], np.cumsum(counts) - counts, np.zeros_like(counts)
         for back in range(1, many + 1):
             has = following - back >= least
             further[has] += mixed(source[following[has] - back], back)
@@ -308,17 +289,10 @@ def _sums(of: Digests) -> Digests:
 
 
 def requests_of(
-    tx: Tx,
-    snapshot: Snapshot,
-    forest: Forest,
-    settings: TiMemSettings,
-    rows: Sequence[int],
-    inputs: Mapping[int, tuple[str, ...]],
-    texts: Mapping[int, str],
-    *,
-    by_rules: bool,
+    tx: Tx, plan: IndexPlan, settings: TiMemSettings, rows: Sequence[int], *, by_rules: bool
 ) -> list[NodeWork]:
     """Return how to write the memories of nodes; see `memforest.trees.index.Index.requests`."""
+    snapshot, forest = plan.snapshot, plan.forest
     zone, calendar = memory_zone(tx), forest.kept
     before = {row: history_of(forest, settings, row) for row in rows}
     segments = [row for row in rows if forest.level[row] == SEGMENT]
@@ -335,9 +309,9 @@ def requests_of(
     works = []
     for row in rows:
         level, participants = int(forest.level[row]), speakers(snapshot, forest, row)
-        material, persons = inputs[row], 1
+        material, persons = plan.inputs(row), 1
         stated: tuple[str, ...] = ()
-        history = tuple(texts[one] for one in before[row] if texts.get(one))
+        history = tuple(plan.texts[one] for one in before[row] if plan.texts.get(one))
         if level == SEGMENT:
             material, stated = told(row, lines), told(row, statements)
             if settings.history_of == "children":

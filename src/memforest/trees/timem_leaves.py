@@ -42,7 +42,7 @@ from memforest.search.vectors import turn_text
 from memforest.store.connections import Tx
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host, Index
+from memforest.trees.index import FALLS_BACK, Host, Index, leaf_of_turn
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -52,13 +52,6 @@ NO_VECTORS = (
 )
 CHANNEL = 40
 """Leaves of each channel that count with ``leaves="paper"`` (released configuration)."""
-
-
-@once_per_forest
-def leaf_of_turn(forest: Forest) -> Ints:
-    """Return the leaf in which each turn is; leaves are the first rows of the tree, in the order of their turns."""
-    leaves = np.flatnonzero(forest.kind != INNER)
-    return np.repeat(leaves, forest.item_end[leaves] - forest.item[leaves])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

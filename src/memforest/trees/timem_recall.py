@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from memforest.config import COMPLEXITIES, Recall
 from memforest.errors import ModelRefusedError
 from memforest.records import Complexity, QuestionPlan
-from memforest.search.cache import forest_of
+from memforest.search.cache import forest_of, missing_of
 from memforest.search.filters import (
     Allowed,
     IndexResult,
@@ -39,8 +40,17 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.index import FALLS_BACK, Host, Index, allowed_nodes, doer_of, not_browsed, ready_rows
-from memforest.trees.timem_leaves import Chosen, Heard, best_leaves, hear, leaf_of_turn, needed, own_scores
+from memforest.trees.index import (
+    FALLS_BACK,
+    Host,
+    Index,
+    allowed_nodes,
+    doer_of,
+    leaf_of_turn,
+    not_browsed,
+    ready_rows,
+)
+from memforest.trees.timem_leaves import Chosen, Heard, best_leaves, hear, needed, own_scores
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -133,14 +143,43 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> IndexResu
     """
     if not len(snapshot.turns.ids):
         return IndexResult(())
+    search = _recalling(tx, snapshot, request, index)
+    chosen = search.chosen()
+    if search.recall.gate in ("rules", "auto"):
+        chosen = needed(snapshot, search.forest, request, chosen, search.speaks)
+    return search.found(chosen)
+
+
+def wanted(tx: Tx, snapshot: Snapshot, request: Search, index: Index, now_ms: int) -> Ints:
+    """Return the nodes whose texts `find` reads, where some that may be written by now are not.
+
+    What a question does not reach stays unwritten, so that it costs no question what others were told of.
+    """
+    forest = forest_of(tx, snapshot, index)
+    waits = index.due(forest, now_ms)
+    if waits is None or not waits[missing := missing_of(tx, snapshot, index)].any():
+        return forest.told[:0]
+    search = _recalling(tx, snapshot, request, index)
+    if search.reads_texts:
+        return missing
+    # What is above something that goes on cannot be written either.
+    due = np.zeros(len(forest), dtype=np.bool_)
+    due[forest.told] = forest.ascent.sums((~waits).astype(np.float64))[forest.told] == 0
+    return replace(search, due=due).chosen().nodes
+
+
+_heard: WeakKeyDictionary[Forest, tuple[Search, Heard]] = WeakKeyDictionary()
+"""The question that each tree was asked last: `wanted` and `find` are asked the same."""
+
+
+def _recalling(tx: Tx, snapshot: Snapshot, request: Search, index: Index) -> _Recalling:
     recall = recall_of(request, index.settings.recall)
     keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, index)
-    heard = hear(tx, snapshot, index, request, recall, keep.turns)
-    search = _Recalling(tx, snapshot, request, index, recall, forest, keep, heard)
-    chosen = search.chosen()
-    if recall.gate in ("rules", "auto"):
-        chosen = needed(snapshot, forest, request, chosen, search.speaks)
-    return search.found(chosen)
+    last, heard = _heard.get(forest, (None, None))
+    if heard is None or last is not request:
+        heard = hear(tx, snapshot, index, request, recall, keep.turns)
+        _heard[forest] = request, heard
+    return _Recalling(tx, snapshot, request, index, recall, forest, keep, heard)
 
 
 @dataclass(frozen=True)
@@ -155,6 +194,8 @@ class _Recalling:
     forest: Forest
     keep: Allowed
     heard: Heard
+    due: Flags | None = None
+    """The nodes that count as written, as they will be when they are read."""
 
     @cached_property
     def speaks(self) -> Ints:
@@ -162,12 +203,18 @@ class _Recalling:
         base = self.heard.base
         return best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether what memories say decides which are found."""
+        return self.recall.flat or self.recall.prune == "own" or self.recall.leaves == "paper"
+
     @cached_property
     def own(self) -> tuple[Scores, dict[str, Scores]]:
         """The score of every node by itself, and its parts."""
-        recall = self.recall
-        texts = recall.flat or recall.prune == "own" or recall.leaves == "paper"
-        return own_scores(self.tx, self.snapshot, self.index, self.request, recall, self.heard, texts=texts)
+        recall, heard = self.recall, self.heard
+        return own_scores(
+            self.tx, self.snapshot, self.index, self.request, recall, heard, texts=self.reads_texts
+        )
 
     def chosen(self) -> Chosen:
         """Return the turns and nodes within their budgets."""
@@ -246,7 +293,7 @@ class _Recalling:
         for at in range(0, len(nodes), max(most, 1)):
             rows = nodes[at : at + most].tolist()
             ready = ready_rows(self.tx, self.snapshot, self.index, rows)
-            found += [row for row in rows if row in ready]
+            found += [row for row in rows if row in ready or (self.due is not None and self.due[row])]
             if len(found) >= most:
                 break
         return np.array(found[:most], dtype=np.int64)
