@@ -34,13 +34,23 @@ from memforest.graph.relations import (
 from memforest.graph.resolve import Resolver
 from memforest.reading.canonical import speaker_key
 from memforest.records import EntityKind
-from memforest.search.snapshot import OPEN, Ints, Lists, Snapshot, count_bytes, once_per_snapshot, ranges
+from memforest.search.snapshot import (
+    OPEN,
+    Ints,
+    Lists,
+    Snapshot,
+    as_array,
+    count_bytes,
+    once_per_snapshot,
+    ranges,
+    rows_of,
+)
 from memforest.store import corrections, meta
 from memforest.store import facts as facts_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW
-from memforest.store.facts import KINDS
+from memforest.store.facts import KINDS, EntityRow
 
 Weights = NDArray[np.float64]
 
@@ -230,12 +240,12 @@ class Graph:
     def relations_of(self) -> Lists:
         """Place -> the relations that it is an end of, as positions in `relations`."""
         ends = [end for one in self.relations for end in (one.source, one.target)]
-        return _lists(_ints(ends), np.arange(len(ends)) // 2, len(self))
+        return _lists(as_array(ends), np.arange(len(ends)) // 2, len(self))
 
     @cached_property
     def states_of(self) -> Lists:
         """Place -> what was told of its states, as positions in `states`."""
-        return _lists(_ints([line.place for line in self.states]), np.arange(len(self.states)), len(self))
+        return _lists(as_array([line.place for line in self.states]), np.arange(len(self.states)), len(self))
 
     @property
     def nbytes(self) -> int:
@@ -282,29 +292,36 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
 
 
 class Making:
-    """The state that one making of a graph hands to the next: the resolved entities, the relations and the timelines.
+    """What one making of a graph leaves to the next: what was told of each entity, who is one, the relations and the timelines.
 
     It changes when it is used, so one graph at a time is made with it.
     """
 
     def __init__(self) -> None:
-        self._named: dict[int, NamedEntity] = {}
+        self._names: dict[int, _Names] = {}
+        self._told: tuple[Ints, ...] = (as_array(()),) * 3
         self._resolver = Resolver()
         self.relations: Known = {}
         self.lines: Lines = {}
 
     def resolved(self, snapshot: Snapshot, known: Ints, read: GraphRows) -> Resolution:
-        """Return which entities are one; only those that differ from what they were are compared again.
+        """Return which entities are one; only those of which something else is told are compared again.
 
         Args:
             snapshot: of the memory.
             known: row ids of the entities, ascending.
             read: what is read beside it.
         """
-        now = {one.id: one for one in _named(snapshot, known, read)}
-        changed = [one for row, one in now.items() if self._named.get(row) != one]
-        self._resolver.update(changed, self._named.keys() - now.keys(), read.choices)
-        self._named = now
+        names, told = _names(snapshot, known, read), _told(snapshot, known, read.apart)
+        changed = {row for row, one in names.items() if self._names.get(row) != one}
+        for was, now in zip(self._told, told, strict=True):
+            changed.update((np.setxor1d(was, now, assume_unique=True) >> 32).tolist())
+        self._resolver.update(
+            [_named(row, names[row], told) for row in sorted(changed & names.keys())],
+            self._names.keys() - names.keys(),
+            read.choices,
+        )
+        self._names, self._told = names, told
         return self._resolver.resolution
 
 
@@ -321,9 +338,9 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     speaking = {speaker_key(name) for name in snapshot.speakers}
     people = ((row, one) for row, one in snapshot.entities.items() if one.kind == "participant")
     heard = [row for row, one in people if one.key in speaking]
-    known = np.union1d(snapshot.mentions[:, 1], _ints(heard))
+    known = np.union1d(snapshot.mentions[:, 1], as_array(heard))
     resolution = making.resolved(snapshot, known, read)
-    stands = _ints([resolution.of(entity) for entity in known.tolist()])
+    stands = as_array([resolution.of(entity) for entity in known.tolist()])
     ids = np.unique(stands)
     places = np.searchsorted(ids, stands)
     place_of = dict(zip(known.tolist(), places.tolist(), strict=True))
@@ -334,7 +351,8 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     order[sorted(range(len(ids)), key=keys.__getitem__)] = np.arange(len(ids))
     members = _lists(places, known, len(ids))
     of_mention = places[np.searchsorted(known, snapshot.mentions[:, 1])]
-    fact, place = _once(snapshot.mentions[:, 0], of_mention, len(known))
+    named = _codes(snapshot.mentions[:, 0], of_mention)
+    fact, place = named >> 32, named & _SECOND
     making.lines = state_lines(snapshot.states, place_of, making.lines)
     lines = tuple(making.lines.values())
     making.relations = known_relations(
@@ -347,7 +365,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     kinds = [one.kind for one in standing]
     for joined in np.flatnonzero(members.counts > 1).tolist():
         kinds[joined] = _kind(snapshot, members[joined])
-    speakers = np.append(places, -1)[_hubs(snapshot, known)]
+    speakers = np.append(places, -1)[rows_of(known, snapshot.facts.speaker)]
     alike = [(place_of[short], place_of[long]) for short, long, _ in resolution.overlaps]
     called = sorted(entity for entity in {*read.spelled, *resolution.into} if entity in place_of)
     return Graph(
@@ -367,77 +385,79 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     )
 
 
-def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity]:
-    """Return the known entities as they are compared by name."""
+_Names = tuple[EntityRow, tuple[str, ...], tuple[str, ...]]
+"""An entity, the names by which it is called beside its label, and the keys that stand for it beside its own."""
+
+
+def _names(snapshot: Snapshot, known: Ints, read: GraphRows) -> dict[int, _Names]:
+    """Return how the known entities are called, in the order of their row ids."""
     aliases: dict[int, list[str]] = {}
-    for key, entity in snapshot.names.items():
-        if entity in snapshot.entities and snapshot.entities[entity].key != key:
-            aliases.setdefault(entity, []).append(key)
-    mentions = snapshot.mentions
-    member = np.searchsorted(known, mentions[:, 1])
-    supports = np.bincount(member, minlength=len(known)).tolist()
-    pairs = pairs_within(mentions[:, 0], member, _hubs(snapshot, known))
-    near = beside = _others(known, *pairs[1:])
-    if read.apart:
-        beside = _others(known, *_beside(snapshot, known, read.apart, pairs))
-    found = []
-    for at, row in enumerate(known.tolist()):
-        one = snapshot.entities[row]
-        found.append(
-            NamedEntity(
-                row,
-                one.key,
-                one.kind,  # type: ignore[arg-type]  # a column of kinds
-                one.label,
-                tuple(name for name in read.spelled.get(row, ()) if name != one.label),
-                tuple(sorted(aliases.get(row, ()))),
-                supports[at],
-                frozenset(near[at]),
-                frozenset(beside[at]),
-            )
-        )
-    return found
+    for key, row in snapshot.names.items():
+        if row in snapshot.entities and snapshot.entities[row].key != key:
+            aliases.setdefault(row, []).append(key)
+    return {
+        row: (snapshot.entities[row], read.spelled.get(row, ()), tuple(sorted(aliases.get(row, ()))))
+        for row in known.tolist()
+    }
 
 
-def _beside(
-    snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]], pairs: tuple[Ints, Ints, Ints]
-) -> tuple[Ints, Ints]:
-    """Return the pairs of entities that one occurrence names; occurrences of one fact are taken apart."""
-    several = np.array([snapshot.fact_row[fact] for fact, _, _ in apart], dtype=np.int64)
-    once = ~np.isin(pairs[0], several)
-    named = np.array([(occurrence, entity) for _, occurrence, entity in apart], dtype=np.int64)
-    occurrence, entity = named[np.isin(named[:, 1], known)].T
-    order = np.lexsort((entity, occurrence))
-    codes, number = np.unique(occurrence[order], return_inverse=True)
-    nobody = np.full(len(codes), -1, dtype=np.int64)
-    _, one, other = pairs_within(number, np.searchsorted(known, entity[order]), nobody)
-    return np.concatenate([pairs[1][once], one]), np.concatenate([pairs[2][once], other])
+def _told(snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+    """Return what facts tell of the known entities, as `_codes` of their row ids.
+
+    Returns:
+        Each with those that one fact names beside it; with those that one occurrence does, as occurrences of one fact may
+        call it by several names; and with how many facts name it.
+    """
+    owners, members = snapshot.mentions.T
+    facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
+    near = beside = _both_ways(one, other)
+    if apart:
+        several = as_array([snapshot.fact_row[fact] for fact, _, _ in apart])
+        once = ~np.isin(facts, several)
+        named = np.array([ends for _, *ends in apart], dtype=np.int64)
+        occurrence, entity = named[np.isin(named[:, 1], known)].T
+        numbers, number = np.unique(occurrence, return_inverse=True)
+        in_order = np.argsort(number, kind="stable")
+        nobody = np.full(len(numbers), -1, dtype=np.int64)
+        _, first, second = pairs_within(number[in_order], entity[in_order], nobody)
+        beside = _both_ways(np.append(one[once], first), np.append(other[once], second))
+    supports = np.bincount(np.searchsorted(known, members), minlength=len(known))
+    return near, beside, known << 32 | supports
 
 
-def _others(known: Ints, one: Ints, other: Ints) -> Lists:
-    """Return position of an entity -> row ids of those that it makes a pair with."""
-    source, target = _once(np.concatenate([one, other]), np.concatenate([other, one]), len(known))
-    return Lists(known[target], np.cumsum(np.bincount(source, minlength=len(known))))
+def _named(row: int, names: _Names, told: tuple[Ints, ...]) -> NamedEntity:
+    """Return an entity as it is compared by name."""
+    one, spelled, aliases = names
+    bounds = (row << 32, row + 1 << 32)
+    near, beside, (supports,) = (
+        (codes[slice(*np.searchsorted(codes, bounds))] & _SECOND).tolist() for codes in told
+    )
+    return NamedEntity(
+        row,
+        one.key,
+        one.kind,  # type: ignore[arg-type]  # a column of kinds
+        one.label,
+        tuple(name for name in spelled if name != one.label),
+        aliases,
+        supports,
+        frozenset(near),
+        frozenset(beside),
+    )
 
 
-def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
-    """Return fact row -> position of its first speaker among the known entities, -1 when there is none."""
-    speaker = snapshot.facts.speaker
-    at = np.searchsorted(known, speaker)
-    there = at < len(known)
-    there[there] = known[at[there]] == speaker[there]
-    return np.where(there, at, -1)
+_SECOND = (1 << 32) - 1
+"""The bits of the second number of a code."""
 
 
-def _once(first: Ints, second: Ints, size: int) -> tuple[Ints, Ints]:
-    """Return every pair once, in order; `size` is more than any second one. Sorting is faster than a hash table here."""
-    code = np.sort(first * max(size, 1) + second)
-    one, other = np.divmod(code[np.diff(code, prepend=-1) != 0], max(size, 1))
-    return one, other
+def _codes(first: Ints, second: Ints) -> Ints:
+    """Return every pair once, in order, as one number. Sorting is faster than a hash table here."""
+    codes = np.sort(first << 32 | second)
+    return codes[np.diff(codes, prepend=-1) != 0]
 
 
-def _ints(values: Collection[int]) -> Ints:
-    return np.fromiter(values, dtype=np.int64, count=len(values))
+def _both_ways(one: Ints, other: Ints) -> Ints:
+    """Return pairs and their reverse as `_codes`."""
+    return _codes(np.append(one, other), np.append(other, one))
 
 
 def _lists(owners: Ints, values: Ints, count: int) -> Lists:
