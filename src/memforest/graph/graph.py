@@ -116,7 +116,7 @@ def pairs_within(
     """
     starts = np.flatnonzero(np.diff(owners, prepend=-1)) if len(owners) else np.zeros(0, dtype=np.int64)
     counts = np.diff(starts, append=len(owners))
-    found: list[tuple[Ints, Ints, Ints]] = []
+    found: list[tuple[Ints, Ints, Ints]] = [(owners[:0],) * 3]
     for size in np.unique(counts[(counts > 1) & (counts <= most)]).tolist():
         left, right = np.triu_indices(size, 1)
         at = starts[counts == size][:, None]
@@ -128,11 +128,7 @@ def pairs_within(
         if hub in beside:
             beside = beside[beside != hub]
             found.append((np.full(len(beside), owners[start]), np.full(len(beside), hub), beside))
-    owner, one, other = (
-        (np.concatenate([owners[:0], *(column)]) for column in zip(*found, strict=True))
-        if found
-        else (owners[:0],) * 3
-    )
+    owner, one, other = map(np.concatenate, zip(*found, strict=True))
     return owner, np.minimum(one, other), np.maximum(one, other)
 
 
@@ -299,7 +295,8 @@ class Making:
 
     def __init__(self) -> None:
         self._names: dict[int, _Names] = {}
-        self._told: tuple[Ints, ...] = (as_array(()),) * 3
+        self._told: tuple[Ints, Ints] = (as_array(()), as_array(()))
+        self._apart: frozenset[tuple[int, int, int]] = frozenset()
         self._resolver = Resolver()
         self.relations: Known = {}
         self.lines: Lines = {}
@@ -312,16 +309,21 @@ class Making:
             known: row ids of the entities, ascending.
             read: what is read beside it.
         """
-        names, told = _names(snapshot, known, read), _told(snapshot, known, read.apart)
+        names, apart = _names(snapshot, known, read), frozenset(read.apart)
+        (fact, entity), facts = snapshot.mentions.T, snapshot.facts
+        told = facts.ids[fact] << 32 | entity, facts.ids << 32 | facts.speaker + 1
+        pairs = zip(self._told, told, strict=True)
+        differ = np.concatenate([np.setxor1d(*codes, assume_unique=True) >> 32 for codes in pairs])
         changed = {row for row, one in names.items() if self._names.get(row) != one}
-        for was, now in zip(self._told, told, strict=True):
-            changed.update((np.setxor1d(was, now, assume_unique=True) >> 32).tolist())
+        changed.update(row for *_, row in self._apart ^ apart)
+        for codes in (self._told[0], told[0]):
+            changed.update((codes[np.isin(codes >> 32, differ)] & _SECOND).tolist())
         self._resolver.update(
-            [_named(row, names[row], told) for row in sorted(changed & names.keys())],
+            _named(snapshot, known, np.sort(as_array(changed & names.keys())), names, read.apart),
             self._names.keys() - names.keys(),
             read.choices,
         )
-        self._names, self._told = names, told
+        self._names, self._told, self._apart = names, told, apart
         return self._resolver.resolution
 
 
@@ -401,48 +403,48 @@ def _names(snapshot: Snapshot, known: Ints, read: GraphRows) -> dict[int, _Names
     }
 
 
-def _told(snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
-    """Return what facts tell of the known entities, as `_codes` of their row ids.
-
-    Returns:
-        Each with those that one fact names beside it; with those that one occurrence does, as occurrences of one fact may
-        call it by several names; and with how many facts name it.
-    """
+def _named(
+    snapshot: Snapshot,
+    known: Ints,
+    rows: Ints,
+    names: Mapping[int, _Names],
+    apart: Sequence[tuple[int, int, int]],
+) -> list[NamedEntity]:
+    """Return some of the known entities as they are compared by name; both ascending."""
     owners, members = snapshot.mentions.T
-    facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
-    near = beside = _both_ways(one, other)
-    if apart:
-        several = as_array([snapshot.fact_row[fact] for fact, _, _ in apart])
-        once = ~np.isin(facts, several)
-        named = np.array([ends for _, *ends in apart], dtype=np.int64)
-        occurrence, entity = named[np.isin(named[:, 1], known)].T
-        numbers, number = np.unique(occurrence, return_inverse=True)
-        in_order = np.argsort(number, kind="stable")
-        nobody = np.full(len(numbers), -1, dtype=np.int64)
-        _, first, second = pairs_within(number[in_order], entity[in_order], nobody)
-        beside = _both_ways(np.append(one[once], first), np.append(other[once], second))
     supports = np.bincount(np.searchsorted(known, members), minlength=len(known))
-    return near, beside, known << 32 | supports
+    facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
+    near = beside = _others(rows, one, other)
+    if apart:
+        once = ~np.isin(facts, as_array([snapshot.fact_row[fact] for fact, _, _ in apart]))
+        _, first, second = _apart(known, apart)
+        beside = _others(rows, np.append(one[once], first), np.append(other[once], second))
+    found = []
+    for row, times, *others in zip(
+        rows.tolist(), supports[np.searchsorted(known, rows)].tolist(), near, beside, strict=True
+    ):
+        named, spelled, aliases = names[row]
+        called = tuple(name for name in spelled if name != named.label)
+        found.append(NamedEntity(row, named.key, named.kind, named.label, called, aliases, times, *others))  # type: ignore[arg-type]  # a column of kinds
+    return found
 
 
-def _named(row: int, names: _Names, told: tuple[Ints, ...]) -> NamedEntity:
-    """Return an entity as it is compared by name."""
-    one, spelled, aliases = names
-    bounds = (row << 32, row + 1 << 32)
-    near, beside, (supports,) = (
-        (codes[slice(*np.searchsorted(codes, bounds))] & _SECOND).tolist() for codes in told
-    )
-    return NamedEntity(
-        row,
-        one.key,
-        one.kind,  # type: ignore[arg-type]  # a column of kinds
-        one.label,
-        tuple(name for name in spelled if name != one.label),
-        aliases,
-        supports,
-        frozenset(near),
-        frozenset(beside),
-    )
+def _apart(known: Ints, apart: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of known entities that one occurrence names; occurrences of one fact may call one by several names."""
+    named = np.array([ends for _, *ends in apart], dtype=np.int64)
+    occurrence, entity = named[np.isin(named[:, 1], known)].T
+    numbers, number = np.unique(occurrence, return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    return pairs_within(number[order], entity[order], np.full(len(numbers), -1, dtype=np.int64))
+
+
+def _others(rows: Ints, one: Ints, other: Ints) -> list[frozenset[int]]:
+    """Return of each of some entities, ascending, those that it makes a pair with."""
+    source, target = np.append(one, other), np.append(other, one)
+    asked = np.isin(source, rows)
+    codes = _codes(source[asked], target[asked])
+    parts = np.split(codes & _SECOND, np.searchsorted(codes, rows[1:] << 32))
+    return [frozenset(part.tolist()) for part in parts[: len(rows)]]
 
 
 _SECOND = (1 << 32) - 1
@@ -452,12 +454,8 @@ _SECOND = (1 << 32) - 1
 def _codes(first: Ints, second: Ints) -> Ints:
     """Return every pair once, in order, as one number. Sorting is faster than a hash table here."""
     codes = np.sort(first << 32 | second)
-    return codes[np.diff(codes, prepend=-1) != 0]
-
-
-def _both_ways(one: Ints, other: Ints) -> Ints:
-    """Return pairs and their reverse as `_codes`."""
-    return _codes(np.append(one, other), np.append(other, one))
+    once: Ints = codes[np.diff(codes, prepend=-1) != 0]
+    return once
 
 
 def _lists(owners: Ints, values: Ints, count: int) -> Lists:
@@ -469,8 +467,6 @@ def _lists(owners: Ints, values: Ints, count: int) -> Lists:
 def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:
     """Return the surest kind of entities that are one."""
     kinds = {snapshot.entities[entity].kind for entity in entities}
-    if len(kinds) == 1:
-        return kinds.pop()  # type: ignore[return-value]  # a column of kinds
     return next((kind for kind in KINDS if kind in kinds), "unknown")
 
 

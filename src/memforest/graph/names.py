@@ -143,22 +143,18 @@ class _Words:
     behind: frozenset[str]
     before: frozenset[str]
     small: frozenset[str]
-    persons: tuple[str, ...]
-    places: tuple[str, ...]
-    groups: tuple[str, ...]
+    endings: Mapping[str, tuple[str, ...]]
+    """Of names that are written without blanks: ``"persons"``, ``"places"``, ``"groups"`` -> theirs, the longest first."""
 
 
 @cache
 def _words() -> _Words:
     """Return the lists of `names.toml`, folded."""
     raw = tomllib.loads(files("memforest.data").joinpath("names.toml").read_text(encoding="utf-8"))
-    titles, groups, endings = raw["titles"], raw["groups"], raw["unspaced"]
+    titles, groups = raw["titles"], raw["groups"]
 
     def folded(text: str) -> frozenset[str]:
         return word_set(strip_accents(fold(text)))
-
-    def longest_first(text: str) -> tuple[str, ...]:
-        return tuple(sorted(text.split(), key=lambda one: (-len(one), one)))
 
     return _Words(
         male=folded(titles["male"]),
@@ -169,9 +165,10 @@ def _words() -> _Words:
         behind=folded(groups["behind"]),
         before=folded(groups["before"]),
         small=folded(groups["small"]),
-        persons=longest_first(endings["persons"]),
-        places=longest_first(endings["places"]),
-        groups=longest_first(endings["groups"]),
+        endings={
+            of: tuple(sorted(text.split(), key=lambda one: (-len(one), one)))
+            for of, text in raw["unspaced"].items()
+        },
     )
 
 
@@ -270,7 +267,7 @@ def _without_group(tokens: tuple[str, ...], lists: _Words) -> tuple[str, ...]:
 
 def _without_ending(name: str, family: str, lists: _Words) -> str:
     """Return a name that is written without blanks without its ending; two characters stay, of a person one."""
-    endings = {"person": lists.persons, "place": lists.places}.get(family, lists.groups)
+    endings = lists.endings[{"person": "persons", "place": "places"}.get(family, "groups")]
     least = 1 if family == "person" else 2
     for ending in endings:
         if name.endswith(ending) and len(name) - len(ending) >= least:
@@ -345,13 +342,10 @@ def apart(one: Form, other: Form) -> bool:
         >>> apart(old, young)
         True
     """
-    if one.family != other.family and not kinds_fit(one.family, other.family):
+    if one.marks != other.marks or not kinds_fit(one.family, other.family):
         return True
-    if one.marks != other.marks:
-        return True
-    if one.sex and other.sex and one.sex != other.sex:
-        return True
-    return bool(one.kin and other.kin and one.kin != other.kin)
+    told = ((one.sex, other.sex), (one.kin, other.kin))
+    return any(mine and theirs and mine != theirs for mine, theirs in told)
 
 
 def compare(one: Form, other: Form) -> Likeness | None:

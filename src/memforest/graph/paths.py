@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from memforest.graph.graph import Graph, columns_of
 from memforest.graph.relations import KnownRelation
-from memforest.search.snapshot import Ints, Snapshot
+from memforest.search.snapshot import Snapshot, as_array
 from memforest.text import entity_key
 
 MOST_EVIDENCE = 8
@@ -72,40 +72,25 @@ def path(graph: Graph, snapshot: Snapshot, a: int, b: int, hops: int = 4) -> Pat
     Of equally heavy ones it is the one whose places come first by their keys, from the end. It costs the edges that are as
     near to the first place as the last one is.
     """
-    layers = _layers(graph, a, b, hops)
-    if layers is None:
-        return None
-    weight = np.zeros(len(graph))
-    before = np.full(len(graph), -1, dtype=np.int64)
-    for near, far in pairwise(layers):
-        source, column = columns_of(graph.edges, near)
-        target = graph.edges.targets[column]
-        forward = np.isin(target, far)
-        source, target, heavy = source[forward], target[forward], graph.edges.weights[column[forward]]
-        total = weight[source] + heavy
+    edges, near = graph.edges, as_array([a])
+    weight, before = np.zeros(len(graph)), np.full(len(graph), -1, dtype=np.int64)
+    before[a] = a
+    while before[b] < 0:
+        source, column = columns_of(edges, near)
+        further = before[edges.targets[column]] < 0
+        source, column = source[further], column[further]
+        if hops < 1 or not len(column):
+            return None
+        target, total = edges.targets[column], weight[source] + edges.weights[column]
         best = np.lexsort((graph.order[source], -total, target))
         first = best[np.flatnonzero(np.diff(target[best], prepend=-1))]
-        weight[target[first]], before[target[first]] = total[first], source[first]
+        near, hops = target[first], hops - 1
+        weight[near], before[near] = total[first], source[first]
     places = [b]
     while places[-1] != a:
         places.append(int(before[places[-1]]))
     places.reverse()
     return Path(tuple(places), tuple(_step(graph, snapshot, *ends) for ends in pairwise(places)))
-
-
-def _layers(graph: Graph, a: int, b: int, hops: int) -> list[Ints] | None:
-    """Return the places by their distance from the first, up to where the last one is; None if that is too far."""
-    seen = np.zeros(len(graph), dtype=np.bool_)
-    seen[a] = True
-    layers = [np.array([a], dtype=np.int64)]
-    while not seen[b]:
-        reached = np.unique(graph.edges.targets[columns_of(graph.edges, layers[-1])[1]])
-        reached = reached[~seen[reached]]
-        if len(layers) > hops or not len(reached):
-            return None
-        seen[reached] = True
-        layers.append(reached)
-    return layers
 
 
 def _step(graph: Graph, snapshot: Snapshot, source: int, target: int) -> Step:
@@ -133,14 +118,12 @@ def relations_of(graph: Graph, place: int, at_ms: int | None = None) -> tuple[Se
     `Graph.relations`.
     """
     known = [graph.relations[at] for at in graph.relations_of[place]]
-    if at_ms is None:
-        return [one for one in known if one.end_ms is None], [one for one in known if one.end_ms is not None]
-    holding = [one for one in known if one.holds_at(at_ms)]
-    over = [
-        one
-        for one in known
-        if not one.holds_at(at_ms) and any(end is not None and end <= at_ms for _, end in one.spans)
-    ]
+    holding, over = [], []
+    for one in known:
+        if one.holds_at(at_ms):
+            holding.append(one)
+        elif at_ms is None or any(end is not None and end <= at_ms for _, end in one.spans):
+            over.append(one)
     return holding, over
 
 
@@ -274,22 +257,15 @@ def _expand_step(
     edges = graph.edges
     reached: dict[int, tuple[float, Via]] = {}
     for place in sorted(frontier, key=lambda one: int(graph.order[one])):
-        columns = _followed(graph, place, most, at_ms)
+        span = edges.span(place)
+        columns = np.arange(span.start, span.stop)
+        if at_ms is not None:
+            columns = columns[edges.first_ms[span] <= at_ms]
         targets, weights, kinds = (
-            column[columns].tolist() for column in (edges.targets, edges.weights, edges.kinds)
+            column[columns[:most]].tolist() for column in (edges.targets, edges.weights, edges.kinds)
         )
         for target, weight, kind in zip(targets, weights, kinds, strict=True):
             score = damped(found[place], weight)
             if target not in found and (target not in reached or reached[target][0] < score):
                 reached[target] = score, Via(place, kind, weight, hop)
     return reached
-
-
-def _followed(graph: Graph, place: int, most: int, at_ms: int | None) -> Ints | slice:
-    """Return the columns of the edges of a place that are followed."""
-    span = graph.edges.span(place)
-    if at_ms is None:
-        return slice(span.start, min(span.stop, span.start + most))
-    told: Ints = np.flatnonzero(graph.edges.first_ms[span] <= at_ms)[:most]
-    columns: Ints = told + span.start
-    return columns

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone, tzinfo
-from itertools import islice
 
 import numpy as np
 
 from memforest.graph.graph import Graph
 from memforest.graph.paths import relations_of
-from memforest.graph.relations import KnownRelation, StateLine
+from memforest.graph.relations import StateLine
 from memforest.ports import FoundLine, LineKind, StatedSpan, ends_of, since_text, stated_time
 from memforest.records import EntityKind
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.snapshot import OPEN, Snapshot, as_array
 from memforest.search.timeline import same_value
 from memforest.store.connections import Tx
 from memforest.store.facts import dated_words, mentions_of, spans_of
 from memforest.store.snapshot import wordings
-from memforest.text import cut, entity_key, fold
+from memforest.text import cut, fold
 from memforest.times import one_line
 
 MOST: Mapping[LineKind, int] = {"state": 16, "relation": 16, "fact": 8}
@@ -70,8 +69,12 @@ def profile_of(
         zone: whose days are written.
     """
     teller = Teller(tx, snapshot, one_line(graph.labels[place]), zone)
-    profile = _Profile(teller, graph, place, at_ms)
-    return [*profile.states(), *profile.relations(), *profile.facts()]
+    states = [graph.states[at] for at in graph.states_of[place]]
+    return [
+        *teller.states(states, at_ms),
+        *_relations(teller, graph, place, states, at_ms),
+        *_facts(teller, graph, place, at_ms),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,72 +144,47 @@ def _is_over(span: StatedSpan | None, at_ms: int | None) -> bool:
     return span is not None and span[1] is not None and (at_ms is None or span[1] <= at_ms)
 
 
-class _Profile:
-    """The lines of one entity."""
+def _relations(
+    teller: Teller, graph: Graph, place: int, states: Sequence[StateLine], at_ms: int | None
+) -> list[FoundLine]:
+    """Return the relations in force that are no state of the entity's own, which stands there already."""
+    own = {
+        (place, fold(line.attribute), graph.by_key.get(key or ""))
+        for line in states
+        for key, _ in line.telling
+    }
+    holding = [
+        one for one in relations_of(graph, place, at_ms)[0] if (one.source, one.label, one.target) not in own
+    ]
+    holding.sort(key=lambda one: (-one.weight, -one.latest_ms))
+    found = []
+    for one in holding[: MOST["relation"]]:
+        text = f"{graph.labels[one.source]} / {one.label} / {graph.labels[one.target]}"
+        if one.start_ms is not None:
+            when = stated_spans(teller.tx, one.facts[:1]).get(one.facts[0])
+            exact = when if when is not None and when[0] == one.start_ms else (one.start_ms, None, "day")
+            text += f" ({stated_time(exact, teller.zone)})"
+        found.append(teller.line(text, "relation", one.facts))
+    return found
 
-    def __init__(self, teller: Teller, graph: Graph, place: int, at_ms: int | None) -> None:
-        self._teller, self._graph, self._place, self._at_ms = teller, graph, place, at_ms
-        self._states = [graph.states[at] for at in graph.states_of[place]]
 
-    def states(self) -> list[FoundLine]:
-        """Return lines of the values in force."""
-        return self._teller.states(self._states, self._at_ms)
-
-    def relations(self) -> list[FoundLine]:
-        """Return the relations in force that are no state of the entity's own, which stands there already."""
-        own = {
-            (fold(line.attribute), self._graph.by_key.get(entity_key(segment.value) or ""))
-            for line in self._states
-            for segment in line.segments
-        }
-        holding = [
-            one
-            for one in relations_of(self._graph, self._place, self._at_ms)[0]
-            if one.source != self._place or (one.label, one.target) not in own
-        ]
-        holding.sort(key=lambda one: (-one.weight, -one.latest_ms))
-        return [
-            self._teller.line(self._relation_text(one), "relation", one.facts)
-            for one in holding[: MOST["relation"]]
-        ]
-
-    def _relation_text(self, one: KnownRelation) -> str:
-        words = f"{self._graph.labels[one.source]} / {one.label} / {self._graph.labels[one.target]}"
-        if one.start_ms is None:
-            return words
-        when = stated_spans(self._teller.tx, one.facts[:1]).get(one.facts[0])
-        exact = when if when is not None and when[0] == one.start_ms else (one.start_ms, None, "day")
-        return f"{words} ({stated_time(exact, self._teller.zone)})"
-
-    def facts(self) -> list[FoundLine]:
-        """Return lines of the latest facts that name the entity in another role than speaker."""
-        teller, snapshot = self._teller, self._teller.snapshot
-        rows = np.array(self._graph.facts[self._place], dtype=np.int64)
-        said = snapshot.facts.said_ms[rows]
-        if self._at_ms is not None:
-            rows, said = rows[said <= self._at_ms], said[said <= self._at_ms]
-        latest = rows[np.lexsort((snapshot.facts.key[rows], -said))][:MOST_READ]
-        ids = snapshot.facts.ids[latest].tolist()
-        texts = wordings(teller.tx, ids)
-        texts |= {fact: snapshot.restated[fact].text for fact in ids if fact in snapshot.restated}
-        days = dict(zip(ids, snapshot.facts.said_ms[latest].tolist(), strict=True))
-        telling = islice((fact for fact in ids if self._tells(fact, texts[fact])), MOST["fact"])
-        return [
-            teller.line(
-                f"{stated_time((days[fact], None, 'day'), teller.zone)}: {cut(texts[fact], MOST_CHARS)}",
-                "fact",
-                [fact],
-            )
-            for fact in telling
-        ]
-
-    def _tells(self, fact: int, text: str) -> bool:
-        """Return whether a fact names the entity in another role than speaker.
-
-        What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
-        """
-        if text.startswith(tuple(f"{name}:" for name in self._graph.names(self._place))):
-            return False
-        members = set(self._graph.members[self._place])
-        named = mentions_of(self._teller.tx, fact)
-        return any(entity in members and role != "speaker" for entity, role in named)
+def _facts(teller: Teller, graph: Graph, place: int, at_ms: int | None) -> list[FoundLine]:
+    """Return lines of the latest facts that name the entity in another role than speaker."""
+    facts, restated = teller.snapshot.facts, teller.snapshot.restated
+    rows = as_array(graph.facts[place])
+    if at_ms is not None:
+        rows = rows[facts.said_ms[rows] <= at_ms]
+    latest = rows[np.lexsort((facts.key[rows], -facts.said_ms[rows]))][:MOST_READ]
+    texts = wordings(teller.tx, facts.ids[latest].tolist())
+    spoken, members = tuple(f"{name}:" for name in graph.names(place)), set(graph.members[place])
+    found: list[FoundLine] = []
+    for fact, said_ms in zip(facts.ids[latest].tolist(), facts.said_ms[latest].tolist(), strict=True):
+        text = restated[fact].text if fact in restated else texts[fact]
+        # What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
+        named = () if text.startswith(spoken) else mentions_of(teller.tx, fact)
+        if any(one in members and role != "speaker" for one, role in named):
+            when = stated_time((said_ms, None, "day"), teller.zone)
+            found.append(teller.line(f"{when}: {cut(text, MOST_CHARS)}", "fact", [fact]))
+        if len(found) == MOST["fact"]:
+            break
+    return found

@@ -8,8 +8,10 @@ weight. Only a state ends: where another value took its place or somebody said t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.timeline import Segment, observations, same_value, timeline
@@ -59,17 +61,27 @@ class KnownRelation:
         """When it was over for the last time, None if it is not."""
         return self.spans[-1][1]
 
-    def holds_at(self, at_ms: int) -> bool:
-        """Return whether it was in force at an instant."""
+    def holds_at(self, at_ms: int | None) -> bool:
+        """Return whether it was in force at an instant, or has no end if that is None."""
+        if at_ms is None:
+            return self.end_ms is None
         return any(
             (start is None or start <= at_ms) and (end is None or at_ms < end) for start, end in self.spans
         )
 
 
+class _Observed(NamedTuple):
+    """An occurrence of a fact that tells a state of which a relation is read."""
+
+    fact: int
+    occurrence: int
+    at_ms: int
+
+
 _Ends = tuple[int, str, int]
-_Evidence = tuple[list[Span], list[tuple[int, int, int]]]
-"""When states say that a relation held, and what tells of it: (fact, occurrence, when), of states and of statements."""
-Known = dict[_Ends, tuple[_Evidence, KnownRelation]]
+_Evidence = tuple[list[Span], list[_Observed | RelationRow]]
+"""When states say that a relation held, and what tells of it."""
+Known = Mapping[_Ends, tuple[_Evidence, KnownRelation]]
 """Source, label and target -> what tells of these, and the relation that it makes."""
 Lines = dict[tuple[StateSeen, ...], StateLine]
 """Observations -> the timeline that is read from them."""
@@ -126,7 +138,7 @@ def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
 
 
 def known_relations(
-    seen: Iterable[RelationRow],
+    seen: Collection[RelationRow],
     lines: Iterable[StateLine],
     place_of: Mapping[int, int],
     place_of_key: Mapping[str, int],
@@ -143,47 +155,45 @@ def known_relations(
         occurrence_of: row of a state -> the occurrence that tells of it.
         before: relations that were made before; what the same tells of is not made again.
     """
-    told: dict[_Ends, _Evidence] = {}
+    held: defaultdict[_Ends, list[Span]] = defaultdict(list)
+    told: defaultdict[_Ends, list[_Observed | RelationRow]] = defaultdict(list)
     for line in lines:
         label = fold(line.attribute)
         for segment, (key, states) in zip(line.segments, line.telling, strict=True):
             target = place_of_key.get(key or "")
             if target is not None and target != line.place:
-                spans, telling = told.setdefault((line.place, label, target), ([], []))
-                spans.append((segment.start_ms, segment.end_ms))
-                telling += [(one.fact, occurrence_of.get(one.row, 0), one.at_ms) for one in states]
-    folded: dict[str, str] = {}
+                ends = line.place, label, target
+                held[ends].append((segment.start_ms, segment.end_ms))
+                told[ends] += [
+                    _Observed(one.fact, occurrence_of.get(one.row, 0), one.at_ms) for one in states
+                ]
+    labels = {label: fold(label) for label in {one.label for one in seen}}
     for one in seen:
-        if one.label not in folded:
-            folded[one.label] = fold(one.label)
-        source, label, related = place_of.get(one.source), folded[one.label], place_of.get(one.target)
-        if source is not None and related is not None and source != related and label:
-            _, telling = told.setdefault((source, label, related), ([], []))
-            telling.append((one.fact, one.occurrence, one.at_ms))
-    found: Known = {}
-    for ends, evidence in told.items():
-        had = None if before is None else before.get(ends)
+        source, related = place_of.get(one.source), place_of.get(one.target)
+        if source is not None and related is not None and source != related and labels[one.label]:
+            told[source, labels[one.label], related].append(one)
+    found: dict[_Ends, tuple[_Evidence, KnownRelation]] = {}
+    for ends, telling in told.items():
+        evidence, had = (held.get(ends, []), telling), before.get(ends) if before else None
         found[ends] = had if had is not None and had[0] == evidence else (evidence, _known(*ends, *evidence))
     return found
 
 
 def _known(
-    source: int, label: str, target: int, spans: list[Span], telling: list[tuple[int, int, int]]
+    source: int, label: str, target: int, held: list[Span], told: list[_Observed | RelationRow]
 ) -> KnownRelation:
-    facts: dict[int, int] = {}
-    for fact, _, at_ms in telling:
-        facts[fact] = min(at_ms, facts.get(fact, at_ms))
-    occurrences = {occurrence for _, occurrence, _ in telling}
-    first = min((at_ms for *_, at_ms in telling), default=0)
-    held = sorted(spans, key=lambda span: (span[0] is not None, span[0] or 0)) or [(first, None)]
+    told = sorted(told, key=lambda one: (one.at_ms, one.fact))
+    spans = sorted(held, key=lambda span: (span[0] is not None, span[0] or 0))
+    occurrences = sorted({one.occurrence for one in told})
+    first_ms = told[0].at_ms
     return KnownRelation(
         source,
         label,
         target,
         len(occurrences),
-        tuple(held),
-        tuple(sorted(facts, key=lambda fact: (facts[fact], fact))),
-        tuple(sorted(occurrences)),
-        first,
-        max((at_ms for *_, at_ms in telling), default=0),
+        tuple(spans) or ((first_ms, None),),
+        tuple(dict.fromkeys(one.fact for one in told)),
+        tuple(occurrences),
+        first_ms,
+        told[-1].at_ms,
     )

@@ -17,7 +17,7 @@ after a change only those near it ask again; groups are made of that anew.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -45,45 +45,49 @@ from memforest.reading.canonical import MIN_DROPPED, MIN_SHORT_FORM
 
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
-_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3, "-": 3}
-"""Keys of the rules by which more than `MOST_ASKED` may answer -> the least tier of rules that is then not asked."""
+_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3, "-": 3, "e": 9}
+"""Keys of the rules by which too many may answer -> the least tier of rules that is then not asked."""
 MOST_BEGINNING = 16
 """Beginnings of first names that more entities have are nobody's short form."""
+_MOST = {"b": MOST_BEGINNING, "e": 0}
+"""Keys to which fewer than `MOST_ASKED` may answer; by the end of a first name nothing is joined."""
 _LONGEST_WORD = 24
 _LONGEST_UNSPACED = 8
 
 
 class Keys(NamedTuple):
-    """What an entity asks by, what it answers to, what it does both by, and the word that short forms are of."""
+    """What an entity asks by, what it answers to, and what it does both by."""
 
     asks: list[str]
     answers: list[str]
     both: list[str]
-    word: str
 
 
 def keys_of(named: NamedEntity, form: Form) -> Keys:
     """Return the keys of an entity."""
     tokens = form.tokens
-    # The word that a short form may be of: a person's first name, or one that may be.
-    may = tokens and not form.unspaced and form.family in ("person", "unknown")
-    is_word = may and MIN_SHORT_FORM + MIN_DROPPED <= len(tokens[0]) <= _LONGEST_WORD
-    keys = Keys([f"a{named.key}"], [], ["=" + full for full in form.full], tokens[0] if is_word else "")
-    if named.names or named.aliases:
-        keys.answers.extend(f"a{key}" for key in sorted(other_keys(named)))
+    keys = Keys(
+        [f"a{named.key}"],
+        [f"a{key}" for key in sorted(other_keys(named))],
+        ["=" + full for full in form.full],
+    )
     if not tokens:
         return keys
     if form.cut and (joined := "".join(tokens)) not in form.full:
         keys.both.append("=" + joined)
+    person = form.family in ("person", "unknown")
     if form.unspaced:
         _unspaced(tokens[0], keys)
-    elif len(tokens) == 1:
+        return keys
+    if person and len(tokens[0]) <= _LONGEST_WORD:
+        for size in range(MIN_SHORT_FORM, len(tokens[0]) - MIN_DROPPED + 1):
+            keys.answers.extend(("b" + tokens[0][:size], "e" + tokens[0][-size:]))
+    if len(tokens) == 1:
         _one_word(form, keys)
-    elif form.family in ("person", "unknown"):
+        return keys
+    if person:
         _person(tokens, keys)
-        if form.family == "unknown":
-            _thing(tokens, keys)
-    else:
+    if form.family != "person":
         _thing(tokens, keys)
     return keys
 
@@ -97,7 +101,7 @@ def _unspaced(name: str, keys: Keys) -> None:
 
 def _one_word(form: Form, keys: Keys) -> None:
     word = form.tokens[0]
-    keys.asks.append("w" + word)
+    keys.asks.extend(("w" + word, "b" + word, "e" + word))
     if len(form.short) > 1:
         keys.asks.append("c" + form.short)
     if LEAST_SPELLED <= len(word) <= _LONGEST_WORD and word.isalpha():
@@ -134,111 +138,48 @@ def _thing(tokens: tuple[str, ...], keys: Keys) -> None:
     keys.both.extend((f"m{first} {last[0]}{last[-1]}", f"m{first[0]}{first[-1]} {last}"))
 
 
-def _short(keys: Keys) -> str:
-    """Return the name of one word that an entity asks by, or nothing."""
-    return keys.asks[1][1:] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
-
-
-class _Words:
-    """Words in order, each with the entities whose word it is, to find those that begin with another."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, list[int]] = {}
-        self._ordered: list[str] = []
-
-    def add(self, word: str, entity: int) -> None:
-        self._of.setdefault(word, []).append(entity)
-
-    def remove(self, word: str, entity: int) -> None:
-        self._of[word].remove(entity)
-
-    def beginning(self, short: str) -> tuple[set[int], bool]:
-        """Return the entities with a word that begins with a short one and is longer by so much, and whether there are more."""
-        if len(self._ordered) < len(self._of):
-            self._ordered = sorted(self._of)
-        found: set[int] = set()
-        for place in range(bisect_left(self._ordered, short), len(self._ordered)):
-            word = self._ordered[place]
-            if not word.startswith(short):
-                break
-            if len(word) >= len(short) + MIN_DROPPED:
-                found.update(self._of[word])
-                if len(found) > MOST_BEGINNING:
-                    return found, True
-        return found, False
-
-
 class Blocks:
     """Keys and the entities that ask by them or answer to them."""
 
     def __init__(self) -> None:
-        self._asking: dict[str, list[int]] = {}
-        self._answering: dict[str, list[int]] = {}
-        self._both: dict[str, list[int]] = {}
-        self._begin = _Words()
-        self._end = _Words()
+        self._asking: defaultdict[str, set[int]] = defaultdict(set)
+        self._answering: defaultdict[str, set[int]] = defaultdict(set)
 
     def add(self, entity: int, keys: Keys) -> None:
         """Add an entity with its keys."""
-        for table, names in self._tables(keys):
-            for name in names:
-                table.setdefault(name, []).append(entity)
-        if keys.word:
-            self._begin.add(keys.word, entity)
-            self._end.add(keys.word[::-1], entity)
+        for name in keys.asks + keys.both:
+            self._asking[name].add(entity)
+        for name in keys.answers + keys.both:
+            self._answering[name].add(entity)
 
     def remove(self, entity: int, keys: Keys) -> None:
         """Remove an entity, by the keys that it was added with."""
-        for table, names in self._tables(keys):
-            for name in names:
-                table[name].remove(entity)
-        if keys.word:
-            self._begin.remove(keys.word, entity)
-            self._end.remove(keys.word[::-1], entity)
+        for name in keys.asks + keys.both:
+            self._asking[name].discard(entity)
+        for name in keys.answers + keys.both:
+            self._answering[name].discard(entity)
 
-    def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, list[int]], Sequence[str]]]:
-        return (self._asking, keys.asks), (self._answering, keys.answers), (self._both, keys.both)
-
-    def asked(self, entity: int, keys: Keys) -> tuple[set[int], set[int], int, list[int]]:
+    def asked(self, entity: int, keys: Keys) -> tuple[set[int], set[int], int]:
         """Return the entities that an entity must be compared with.
 
         Returns:
-            Whom to compare it with; those whose first word ends with its name; the least tier of the rules by which too
-            many answered, 9 if none; and some of those.
+            Whom to compare it with; those by whose key too many answered; and the least tier of the rules by which they did.
         """
         found: set[int] = set()
+        beside: set[int] = set()
         spoiled = 9
-        crowd: list[int] = []
-        for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
-            for name in names:
-                others = table.get(name, ())
-                if len(others) <= MOST_ASKED:
-                    found.update(others)
-                elif name[0] in _CROWDS:
-                    spoiled = min(spoiled, _CROWDS[name[0]])
-                    crowd += others
-        short = _short(keys)
-        ending: set[int] = set()
-        if len(short) >= MIN_SHORT_FORM:
-            beginning, more = self._begin.beginning(short)
-            if more:
-                spoiled = min(spoiled, _CROWDS["b"])
-                crowd += beginning
-            else:
-                found |= beginning
-            ending = self._end.beginning(short[::-1])[0]
-        found.discard(entity)
-        ending.discard(entity)
-        return found, ending, spoiled, crowd
+        for name in keys.asks + keys.both:
+            others = self._answering.get(name, set())
+            if len(others) <= _MOST.get(name[0], MOST_ASKED):
+                found |= others
+            elif name[0] in _CROWDS:
+                beside |= others
+                spoiled = min(spoiled, _CROWDS[name[0]])
+        return found - {entity}, beside - {entity}, spoiled
 
     def asking(self, entity: int, keys: Keys) -> set[int]:
         """Return the entities that are to be compared with an entity because they ask, and itself."""
-        found = {entity}
-        names = [(self._asking, keys.answers), (self._both, keys.both)]
-        word = keys.word
-        sizes = range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1)
-        names.append((self._asking, ["w" + part for size in sizes for part in (word[:size], word[-size:])]))
-        return found.union(*(table.get(name, ()) for table, some in names for name in some))
+        return {entity}.union(*(self._asking.get(name, ()) for name in keys.answers + keys.both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +229,7 @@ def chosen_of(choices: Sequence[NameDecision], named: Mapping[int, NamedEntity])
     for one in known:
         first, second = (groups.get(end, frozenset((end,))) for end in (one.entity, one.other))
         if one.same:
-            if (
-                first is second
-                or one.other in first
-                or any(not apart.get(end, set()).isdisjoint(second) for end in first)
-            ):
+            if one.other in first or any(not apart.get(end, set()).isdisjoint(second) for end in first):
                 continue
             both = first | second
             groups.update(dict.fromkeys(both, both))
@@ -426,12 +363,11 @@ class Resolver:
         self._near.pop(entity, None)
         if entity not in self._named:
             return
-        found, ending, spoiled, crowd = self._blocks.asked(entity, self._keys(entity))
-        if found and (matches := self._fitting(entity, found, spoiled)):
+        found, beside, spoiled = self._blocks.asked(entity, self._keys(entity))
+        if matches := self._fitting(entity, found, spoiled):
             self._matches[entity] = matches
-        near = found.union(ending, crowd) - {entity}
-        if near and len(self._forms[entity].tokens) == 1:
-            self._near[entity] = self._alike(entity, near)
+        if len(self._forms[entity].tokens) == 1 and (near := self._alike(entity, found | beside)):
+            self._near[entity] = near
 
     def _fitting(self, entity: int, others: set[int], spoiled: int) -> tuple[NameMatch, ...]:
         """Return the entities with a name that this one's may be: equal ones, and those of its surest rule.
@@ -453,7 +389,8 @@ class Resolver:
                 best, tier = [match], TIERS[match.rule]
             elif TIERS[match.rule] == tier:
                 best.append(match)
-        if spoiled <= tier or not any(match.enough for match in best) or self._several(best):
+        several = any(self._unlike(first.other, second.other) for first, second in combinations(best, 2))
+        if spoiled <= tier or not any(match.enough for match in best) or several:
             best = []
         return (*equal, *best)
 
@@ -488,10 +425,6 @@ class Resolver:
         shared = one.neighbours & self._named[other].neighbours
         return min(2, sum(self._tells(entity) for entity in shared)) if shared else 0
 
-    def _several(self, matches: list[NameMatch]) -> bool:
-        """Return whether two of the matches are surely two."""
-        return any(self._unlike(one.other, other.other) for one, other in combinations(matches, 2))
-
     def _two(self, one: int, other: int) -> bool:
         """Return whether two entities are surely two, whatever their groups."""
         first, second = self._named[one], self._named[other]
@@ -507,12 +440,10 @@ class Resolver:
 
     def _unlike(self, one: int, other: int) -> bool:
         """Return whether two entities are surely two and nobody said that one of them has the other's name too."""
-        if not self._two(one, other):
-            return False
         first, second = self._named[one], self._named[other]
         if other in first.beside or one in second.beside:
             return True
-        theirs, mine = self._chosen.groups.get(other, ()), self._chosen.groups.get(one, ())
+        theirs, mine = self._chosen.groups.get(other, (other,)), self._chosen.groups.get(one, (one,))
         return all(self._two(one, too) for too in theirs) and all(self._two(too, other) for too in mine)
 
     def _may_be_one(self, one: frozenset[int], other: frozenset[int]) -> bool:
