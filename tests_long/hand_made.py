@@ -19,6 +19,7 @@ from memforest.search.forest import FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.search.vocabulary import Vocabulary, _vocabulary
+from memforest.store.corrections import ChoiceRow
 from memforest.store.facts import EntityRow
 from memforest.store.snapshot import StateSeen
 from memforest.trees.kernel import fact_times
@@ -32,6 +33,7 @@ __all__ = [
     "Fact",
     "Said",
     "Tree",
+    "decided",
     "hand_made",
     "make_vocabulary",
     "planted",
@@ -307,3 +309,8 @@ def forests_read(snapshot: Snapshot) -> frozenset[str]:
     """Return the names of the indexes whose forests a snapshot has up to date."""
     kept = dict(cache._forests.get(snapshot, cache._NO_FORESTS).of)
     return frozenset(index.name for index, one in kept.items() if one.forest is not None)
+
+
+def decided(entity: int, other: int, same: bool, made_ms: int = 0) -> ChoiceRow:
+    """Return a person's decision about two entities."""
+    return ChoiceRow(0, "same" if same else "apart", entity, other, made_ms)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.table import each
+from tests_long.hand_made import decided
 
-from memforest.graph.names import Decision, Form, Likeness, NameDecision, NamedEntity, Resolution, compare
+from memforest.graph.names import Decision, Form, Likeness, NamedEntity, Resolution, compare
 from memforest.graph.resolve import (
     MOST_ASKED,
     MOST_BEGINNING,
@@ -74,34 +75,34 @@ def test_a_choice_joins_what_no_rule_would_and_its_undoing_parts_them() -> None:
     """A person's word counts for names that have nothing in common, and leaves nothing behind."""
     named = [person(1, "Pip", supports=3), person(2, "Eduardo Salas")]
     assert joined(resolve(named)) == {}
-    found = resolve(named, [NameDecision(1, 2, same=True)])
+    found = resolve(named, [decided(1, 2, same=True)])
     assert joined(found) == {2: 1}
     assert found.decisions == (Decision(1, 2, "choice", 1.0),)
-    keeper = Resolver(named, [NameDecision(1, 2, same=True)])
+    keeper = Resolver(named, [decided(1, 2, same=True)])
     keeper.update(choices=[])
     assert keeper.resolution == resolve(named)
 
 
 def test_a_choice_keeps_apart_what_a_rule_would_join() -> None:
     """Nor is there a repair edge between two that a person told apart."""
-    found = resolve([ANA, ANA_RUIZ], [NameDecision(2, 1, same=False)])
+    found = resolve([ANA, ANA_RUIZ], [decided(2, 1, same=False)])
     assert joined(found) == {}
     assert found.overlaps == ()
 
 
 def test_whom_a_person_told_apart_still_makes_a_name_ambiguous() -> None:
     """That Ana is not Ana Ruiz does not make her Ana Gil."""
-    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [NameDecision(1, 2, same=False)])) == {}
+    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [decided(1, 2, same=False)])) == {}
 
 
 def test_a_choice_decides_an_ambiguous_name() -> None:
     """Ana is Ana Gil because somebody said so."""
-    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [NameDecision(1, 3, same=True)])) == {3: 1}
+    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [decided(1, 3, same=True)])) == {3: 1}
 
 
 def test_a_married_name_is_another_full_name_of_one_person() -> None:
     """After a choice that two full names are one, what fits either is hers."""
-    choices = [NameDecision(2, 3, same=True)]
+    choices = [decided(2, 3, same=True)]
     named = [ANA, ANA_RUIZ, ANA_GIL, person(4, "A. Gil", near=(900,)), *FRIENDS]
     found = resolve(named, choices)
     assert len({found.of(row) for row in (1, 2, 3, 4)}) == 1
@@ -111,8 +112,8 @@ def test_a_married_name_is_another_full_name_of_one_person() -> None:
 def test_the_newest_of_contradicting_choices_counts(newest: str) -> None:
     """Also where they contradict each other over a third entity."""
     a, b, c = (person(row, label) for row, label in ((1, "Uma"), (2, "Olaf"), (3, "Piet")))
-    choices = [NameDecision(1, 2, same=True, made_ms=1), NameDecision(2, 3, same=True, made_ms=2)]
-    choices.append(NameDecision(1, 3, same=False, made_ms=3 if newest == "apart" else 0))
+    choices = [decided(1, 2, same=True, made_ms=1), decided(2, 3, same=True, made_ms=2)]
+    choices.append(decided(1, 3, same=False, made_ms=3 if newest == "apart" else 0))
     found = resolve([a, b, c], choices)
     groups = {found.of(row) for row in (1, 2, 3)}
     assert len(groups) == (2 if newest == "apart" else 1)
@@ -122,9 +123,7 @@ def test_the_newest_of_contradicting_choices_counts(newest: str) -> None:
 
 def test_a_choice_about_what_is_not_there_waits() -> None:
     """A choice of a deleted entity is no error, and counts again when it is there; one about itself never does."""
-    keeper = Resolver(
-        [ANA], [NameDecision(1, 5, same=True), NameDecision(1, 1, same=True), NameDecision(1, 1, same=False)]
-    )
+    keeper = Resolver([ANA], [decided(1, 5, same=True), decided(1, 1, same=True), decided(1, 1, same=False)])
     assert keeper.resolution == Resolution()
     keeper.update([person(5, "Quim")])
     assert len(keeper.resolution.into) == 1

@@ -10,10 +10,12 @@ from random import Random
 from typing import get_args
 
 from tests.table import each
+from tests_long.hand_made import decided
 
-from memforest.graph.names import TIERS, NameDecision, NamedEntity, Resolution, apart, compare, form_of
+from memforest.graph.names import TIERS, NamedEntity, Resolution, apart, compare, form_of
 from memforest.graph.resolve import Resolver, resolve
 from memforest.records import EntityKind
+from memforest.store.corrections import ChoiceRow
 from memforest.text import entity_key
 
 FIRSTS = [
@@ -100,14 +102,14 @@ def world(seed: int, size: int = 40) -> list[NamedEntity]:
     ]  # fmt: skip
 
 
-def choices_of(seed: int, named: Sequence[NamedEntity], many: int = 8) -> list[NameDecision]:
+def choices_of(seed: int, named: Sequence[NamedEntity], many: int = 8) -> list[ChoiceRow]:
     """Return random choices about entities, some of them about others that are not there."""
     rng = Random(seed)
     rows = [one.id for one in named] + [10**6]
     found = []
     for made in rng.sample(range(100), many):
         one, other = rng.sample(rows, 2)
-        found.append(NameDecision(one, other, rng.random() < 0.5, made))
+        found.append(decided(one, other, rng.random() < 0.5, made))
     return found
 
 
@@ -141,7 +143,7 @@ def test_neither_order_nor_ids_matter(seed: int) -> None:
         for one in rng.sample(named, len(named))
     ]
     told = [
-        replace(one, entity=new[one.other], other=new[one.entity])
+        decided(new[one.other], new[one.entity], one.same, one.made_ms)
         for one in rng.sample(choices, len(choices))
     ]
     found, again = resolve(named, choices), resolve(moved, told)

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.graph.names import NameDecision, NamedEntity, Resolution
+from memforest.graph.names import NamedEntity, Resolution
 from memforest.graph.relations import (
     Known,
     KnownRelation,
@@ -49,7 +49,7 @@ from memforest.store import corrections, meta
 from memforest.store import facts as facts_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
-from memforest.store.corrections import NOW
+from memforest.store.corrections import NOW, ChoiceRow
 from memforest.store.facts import KINDS, EntityRow
 
 Weights = NDArray[np.float64]
@@ -60,11 +60,6 @@ ALIKE = 0.5
 """Weight of names that look alike."""
 MOST_TOGETHER = 32
 """Entities that a statement names at most for all of them to be joined; of one that names more, each is joined with who said it."""
-
-
-Pairs = tuple[Ints, Ints, Ints, Ints, Weights, int]
-"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, first and latest time in
-ms, weight, and the kind of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +127,22 @@ def pairs_within(
     return owner, np.minimum(one, other), np.maximum(one, other)
 
 
-def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
-    """Return the edges that pairs make; a pair of a place with itself makes none.
+def join_pairs(order: Ints, pairs: Ints, weights: Weights, kinds: NDArray[np.int8]) -> Edges:
+    """Return the edges that pairs of places make; a pair of a place with itself makes none.
 
     Args:
-        count: how many places there are.
         order: place -> where it stands among all by its key.
-        parts: the pairs.
+        pairs: one, other, first and latest time in ms, shape (4, n); in any order, a pair as often as it was seen.
+        weights: of each.
+        kinds: of each, one bit.
     """
-    *given, kinds = zip(*parts, strict=True)
-    one, other, first, latest, weight = map(np.concatenate, given)
-    kind = np.repeat(np.array(kinds, dtype=np.int8), [len(part[0]) for part in parts])
-    apart = one != other
-    code = (np.minimum(one, other) * count + np.maximum(one, other))[apart]
-    by_code = np.argsort(code, kind="stable")
-    code = code[by_code]
-    starts = np.flatnonzero(np.diff(code, prepend=-1))
-    low, high = np.divmod(code[starts], max(count, 1))
-    columns = [column[apart][by_code] for column in (weight, first, latest, kind)]
+    count = max(len(order), 1)
+    one, other, *times = pairs
+    code = np.where(one == other, -1, np.minimum(one, other) * count + np.maximum(one, other))
+    by_code = np.argsort(code, kind="stable")[np.count_nonzero(one == other) :]
+    starts = np.flatnonzero(np.diff(code[by_code], prepend=-1))
+    low, high = np.divmod(code[by_code[starts]], count)
+    columns = [column[by_code] for column in (weights, *times, kinds)]
     if len(starts):
         gather = (np.add, np.minimum, np.maximum, np.bitwise_or)
         columns = [how.reduceat(column, starts) for how, column in zip(gather, columns, strict=True)]
@@ -157,7 +150,7 @@ def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
     source, target = np.concatenate([low, high]), np.concatenate([high, low])
     first[kind == OVERLAP] = 0  # names look alike whenever
     best = np.lexsort((order[target], -latest, -weight, source))
-    ends = np.cumsum(np.bincount(source, minlength=count)[:count], dtype=np.int64)
+    ends = np.cumsum(np.bincount(source, minlength=len(order)), dtype=np.int64)
     return Edges(ends, target[best], weight[best], first[best], latest[best], kind[best])
 
 
@@ -202,14 +195,6 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    @cached_property
-    def _place_of(self) -> dict[int, int]:
-        return dict(zip(self.members.values.tolist(), self.members.owners.tolist(), strict=True))
-
-    def place(self, entity: int) -> int:
-        """Return the place of a stored entity, -1 when the graph has none of it."""
-        return self._place_of.get(entity, -1)
 
     def names(self, place: int) -> tuple[str, ...]:
         """Return the names of a place as they were spelled, its label first."""
@@ -256,7 +241,7 @@ class GraphRows:
     """What a graph is made of beside its snapshot; all of what the snapshot holds."""
 
     relations: Sequence[facts_rows.RelationRow] = ()
-    choices: Sequence[NameDecision] = ()
+    choices: Sequence[ChoiceRow] = ()
     spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Entity -> names by which it is called beside its label, in order."""
     apart: Sequence[tuple[int, int, int]] = ()
@@ -277,10 +262,7 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
             spelled.setdefault(entity, {})[name] = None
     return GraphRows(
         [one for one in facts_rows.read_relations(tx) if held(one.fact, one.occurrence)],
-        [
-            NameDecision(one.entity, one.other, one.same, one.made_ms)
-            for one in corrections.read(tx, None if snapshot.known_ms == NOW else snapshot.known_ms)
-        ],
+        corrections.read(tx, None if snapshot.known_ms == NOW else snapshot.known_ms),
         {entity: tuple(sorted(found)) for entity, found in spelled.items()},
         [one for one in facts_rows.named_apart(tx) if held(one[0], one[1])],
         snapshot_rows.occurrences_of_states(tx),
@@ -338,19 +320,18 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     making = making or Making()
     # The entities that a fact names, and those who speak.
     speaking = {speaker_key(name) for name in snapshot.speakers}
-    people = ((row, one) for row, one in snapshot.entities.items() if one.kind == "participant")
-    heard = [row for row, one in people if one.key in speaking]
+    entities = snapshot.entities
+    heard = [row for row, one in entities.items() if one.kind == "participant" and one.key in speaking]
     known = np.union1d(snapshot.mentions[:, 1], as_array(heard))
     resolution = making.resolved(snapshot, known, read)
     stands = as_array([resolution.of(entity) for entity in known.tolist()])
     ids = np.unique(stands)
     places = np.searchsorted(ids, stands)
     place_of = dict(zip(known.tolist(), places.tolist(), strict=True))
-    standing = [snapshot.entities[entity] for entity in ids.tolist()]
+    standing = [entities[entity] for entity in ids.tolist()]
     keys = tuple(one.key for one in standing)
     by_key = {key: place_of[entity] for key, entity in snapshot.names.items() if entity in place_of}
-    order = np.empty(len(ids), dtype=np.int64)
-    order[sorted(range(len(ids)), key=keys.__getitem__)] = np.arange(len(ids))
+    order = np.argsort(np.array(sorted(range(len(ids)), key=keys.__getitem__), dtype=np.int64))
     members = _lists(places, known, len(ids))
     of_mention = places[np.searchsorted(known, snapshot.mentions[:, 1])]
     named = _codes(snapshot.mentions[:, 0], of_mention)
@@ -383,7 +364,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         lines,
         resolution,
         by_key,
-        {row: (snapshot.entities[row].label, *read.spelled.get(row, ())) for row in called},
+        {row: (entities[row].label, *read.spelled.get(row, ())) for row in called},
     )
 
 
@@ -412,7 +393,7 @@ def _named(
 ) -> list[NamedEntity]:
     """Return some of the known entities as they are compared by name; both ascending."""
     owners, members = snapshot.mentions.T
-    supports = np.bincount(np.searchsorted(known, members), minlength=len(known))
+    supports = np.bincount(members, minlength=rows.max(initial=0) + 1)[rows]
     facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
     near = beside = _others(rows, one, other)
     if apart:
@@ -420,9 +401,7 @@ def _named(
         _, first, second = _apart(known, apart)
         beside = _others(rows, np.append(one[once], first), np.append(other[once], second))
     found = []
-    for row, times, *others in zip(
-        rows.tolist(), supports[np.searchsorted(known, rows)].tolist(), near, beside, strict=True
-    ):
+    for row, times, *others in zip(rows.tolist(), supports.tolist(), near, beside, strict=True):
         named, spelled, aliases = names[row]
         called = tuple(name for name in spelled if name != named.label)
         found.append(NamedEntity(row, named.key, named.kind, named.label, called, aliases, times, *others))  # type: ignore[arg-type]  # a column of kinds
@@ -492,15 +471,17 @@ def _edges(
     first = snapshot.facts.said_ms
     latest = first.copy()
     np.maximum.at(latest, snapshot.facts.pairs[:, 0], snapshot.turns.said_ms[snapshot.facts.pairs[:, 1]])
-    relating = [(each.source, each.target, each.first_ms, each.latest_ms) for each in related]
-    looking = [(*ends, OPEN, 0) for ends in alike]
-    parts = [(one, other, first[owner], latest[owner], np.ones(len(one)), TOGETHER)]
-    for rows, weights, kind in (
-        (relating, np.array([each.weight for each in related], dtype=np.float64), RELATION),
-        (looking, np.full(len(alike), ALIKE), OVERLAP),
-    ):
-        parts.append((*np.array(rows, dtype=np.int64).reshape(-1, 4).T, weights, kind))
-    return join_pairs(len(order), order, *parts)
+    columns = ("source", "target", "first_ms", "latest_ms")
+    told = as_array([getattr(each, name) for name in columns for each in related]).reshape(4, -1)
+    looking = np.array([(*ends, OPEN, 0) for ends in alike], dtype=np.int64).reshape(-1, 4).T
+    weights = [each.weight for each in related] + [ALIKE] * len(alike)
+    counts = [len(one), len(related), len(alike)]
+    return join_pairs(
+        order,
+        np.concatenate([np.stack([one, other, first[owner], latest[owner]]), told, looking], axis=1),
+        np.append(np.ones(len(one)), weights),
+        np.repeat(np.array([TOGETHER, RELATION, OVERLAP], dtype=np.int8), counts),
+    )
 
 
 @dataclass(slots=True)

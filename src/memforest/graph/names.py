@@ -51,16 +51,6 @@ class NamedEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class NameDecision:
-    """A person's word that two entities are the same, or are not. Of words that contradict each other the newest counts."""
-
-    entity: int
-    other: int
-    same: bool
-    made_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """Why an entity is one with another: the rule that compared their names, and how alike they are (0 to 1).
 
@@ -322,11 +312,6 @@ def least() -> Mapping[str, Least]:
     return MappingProxyType({"form": Least(0, 0.0), **rules})
 
 
-@cache
-def _given_names() -> frozenset[str]:
-    return load_word_lists("en")["given_names"]
-
-
 def is_full(form: Form) -> bool:
     """Return whether a name is that of a person with first name and surname, or may be."""
     return len(form.tokens) > 1 and form.family in ("person", "unknown")
@@ -444,7 +429,7 @@ def _spelled(a: str, b: str, full: str) -> Likeness | None:
     """
     if len(a) < LEAST_SPELLED or a[0] != b[0] or a[-1] != b[-1] or not (a.isalpha() and b.isalpha()):
         return None
-    if a in _given_names() and b in _given_names():
+    if {a, b} <= load_word_lists("en")["given_names"]:
         return None
     from rapidfuzz.distance import OSA
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +58,6 @@ class Path:
 
     places: tuple[int, ...]
     steps: tuple[Step, ...]
-
-    @property
-    def weight(self) -> float:
-        """The sum of the weights of its steps."""
-        return sum(step.weight for step in self.steps)
 
 
 def path(graph: Graph, snapshot: Snapshot, a: int, b: int, hops: int = 4) -> Path | None:
@@ -193,23 +187,13 @@ DAMPING = 0.5
 HOPS, MOST, LIMIT = 2, 8, 64
 
 
-class Via(NamedTuple):
-    """The edge by which a place was reached: from where, what it is made of (bits of `Edges.kinds`), and its weight."""
-
-    source: int
-    kind: int
-    weight: float
-    hop: int
-
-
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """Places in the order they were reached, the best of a hop first, with their scores; the first ones are the seeds."""
+    """Places with their scores in the order they were reached, the best of a hop first; the first ones are the seeds."""
 
-    places: tuple[int, ...] = ()
-    scores: tuple[float, ...] = ()
-    via: Mapping[int, Via] = field(default_factory=dict)
-    """The edge to each place but the seeds."""
+    scores: Mapping[int, float] = field(default_factory=dict)
+    via: Mapping[int, int] = field(default_factory=dict)
+    """From which place each was reached, but the seeds."""
 
 
 def damped(score: float, weight: float) -> float:
@@ -237,35 +221,33 @@ def expand(
         at_ms: an instant; an edge of which nothing had told by then is none.
     """
     found = dict(sorted(seeds.items(), key=lambda item: (-item[1], graph.order[item[0]]))[: max(limit, 0)])
-    via: dict[int, Via] = {}
+    via: dict[int, int] = {}
     frontier = list(found)
-    for hop in range(1, hops + 1):
-        reached = _expand_step(graph, found, frontier, most, at_ms, hop)
+    for _ in range(hops):
+        reached = _expand_step(graph, found, frontier, most, at_ms)
         best = sorted(reached, key=lambda place: (-reached[place][0], graph.order[place]))
         frontier = best[: max(limit - len(found), 0)]
         found |= {place: reached[place][0] for place in frontier}
         via |= {place: reached[place][1] for place in frontier}
-        if not frontier:
-            break
-    return Expansion(tuple(found), tuple(found.values()), via)
+    return Expansion(found, via)
 
 
 def _expand_step(
-    graph: Graph, found: Mapping[int, float], frontier: list[int], most: int, at_ms: int | None, hop: int
-) -> dict[int, tuple[float, Via]]:
-    """Return what the edges of some places lead to that was not found yet: the score, and the edge."""
+    graph: Graph, found: Mapping[int, float], frontier: list[int], most: int, at_ms: int | None
+) -> dict[int, tuple[float, int]]:
+    """Return what the edges of some places lead to that was not found yet: the score, and from where."""
     edges = graph.edges
-    reached: dict[int, tuple[float, Via]] = {}
+    reached: dict[int, tuple[float, int]] = {}
     for place in sorted(frontier, key=lambda one: int(graph.order[one])):
         span = edges.span(place)
         columns = np.arange(span.start, span.stop)
         if at_ms is not None:
             columns = columns[edges.first_ms[span] <= at_ms]
-        targets, weights, kinds = (
-            column[columns[:most]].tolist() for column in (edges.targets, edges.weights, edges.kinds)
-        )
-        for target, weight, kind in zip(targets, weights, kinds, strict=True):
+        columns = columns[:most]
+        for target, weight in zip(
+            edges.targets[columns].tolist(), edges.weights[columns].tolist(), strict=True
+        ):
             score = damped(found[place], weight)
             if target not in found and (target not in reached or reached[target][0] < score):
-                reached[target] = score, Via(place, kind, weight, hop)
+                reached[target] = score, place
     return reached

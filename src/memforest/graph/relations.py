@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memforest.reading.states import UNSPECIFIED, holds_many
@@ -83,12 +84,12 @@ _Evidence = tuple[list[Span], list[_Observed | RelationRow]]
 """When states say that a relation held, and what tells of it."""
 Known = Mapping[_Ends, tuple[_Evidence, KnownRelation]]
 """Source, label and target -> what tells of these, and the relation that it makes."""
-Lines = dict[tuple[StateSeen, ...], StateLine]
+Lines = Mapping[tuple[StateSeen, ...], StateLine]
 """Observations -> the timeline that is read from them."""
 
 
 def state_lines(
-    states: Iterable[StateSeen], place_of: Mapping[int, int], before: Lines | None = None
+    states: Iterable[StateSeen], place_of: Mapping[int, int], before: Lines = MappingProxyType({})
 ) -> Lines:
     """Return the timelines of entities, by place and attribute; of an attribute that holds many values one a value.
 
@@ -99,11 +100,11 @@ def state_lines(
     for state in states:
         if state.attribute != UNSPECIFIED and state.entity in place_of:
             gathered.setdefault((place_of[state.entity], state.attribute), []).append(state)
-    found: Lines = {}
+    found: dict[tuple[StateSeen, ...], StateLine] = {}
     for (place, attribute), told in sorted(gathered.items()):
         told.sort(key=lambda state: (state.at_ms, state.tie, state.fact, state.row))
         for group in map(tuple, by_value(told) if holds_many(attribute) else [told]):
-            had = None if before is None else before.get(group)
+            had = before.get(group)
             found[group] = _line(place, attribute, group) if had is None else replace(had, place=place)
     return found
 
@@ -143,7 +144,7 @@ def known_relations(
     place_of: Mapping[int, int],
     place_of_key: Mapping[str, int],
     occurrence_of: Mapping[int, int],
-    before: Known | None = None,
+    before: Known = MappingProxyType({}),
 ) -> Known:
     """Return the relations. One of an entity to itself is none.
 
@@ -161,7 +162,7 @@ def known_relations(
         label = fold(line.attribute)
         for segment, (key, states) in zip(line.segments, line.telling, strict=True):
             target = place_of_key.get(key or "")
-            if target is not None and target != line.place:
+            if states and target is not None and target != line.place:
                 ends = line.place, label, target
                 held[ends].append((segment.start_ms, segment.end_ms))
                 told[ends] += [
@@ -174,7 +175,7 @@ def known_relations(
             told[source, labels[one.label], related].append(one)
     found: dict[_Ends, tuple[_Evidence, KnownRelation]] = {}
     for ends, telling in told.items():
-        evidence, had = (held.get(ends, []), telling), before.get(ends) if before else None
+        evidence, had = (held.get(ends, []), telling), before.get(ends)
         found[ends] = had if had is not None and had[0] == evidence else (evidence, _known(*ends, *evidence))
     return found
 

@@ -31,7 +31,6 @@ from memforest.graph.names import (
     Form,
     Least,
     Likeness,
-    NameDecision,
     NamedEntity,
     Resolution,
     apart,
@@ -42,6 +41,7 @@ from memforest.graph.names import (
     other_keys,
 )
 from memforest.reading.canonical import MIN_DROPPED, MIN_SHORT_FORM
+from memforest.store.corrections import ChoiceRow
 
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
@@ -212,7 +212,7 @@ class Chosen:
         return found
 
 
-def chosen_of(choices: Sequence[NameDecision], named: Mapping[int, NamedEntity]) -> Chosen:
+def chosen_of(choices: Sequence[ChoiceRow], named: Mapping[int, NamedEntity]) -> Chosen:
     """Return the decisions that hold: newest first, each unless a newer one contradicts it.
 
     Of two of one moment that two are apart comes first. Decisions about an entity that is not there wait for it.
@@ -257,7 +257,7 @@ MOST_OVERLAPS = 8
 """Most names that a short name is near to: those with most shared neighbours, then those most often named."""
 
 
-def resolve(named: Sequence[NamedEntity], choices: Sequence[NameDecision] = ()) -> Resolution:
+def resolve(named: Sequence[NamedEntity], choices: Sequence[ChoiceRow] = ()) -> Resolution:
     """Return which of the entities are one. Neither their order nor their ids matter, except that ids name the result.
 
     Example:
@@ -282,7 +282,7 @@ class Resolver:
     def __init__(
         self,
         named: Iterable[NamedEntity] = (),
-        choices: Sequence[NameDecision] = (),
+        choices: Sequence[ChoiceRow] = (),
         *,
         wants: Mapping[str, Least] | None = None,
     ) -> None:
@@ -303,7 +303,7 @@ class Resolver:
         self,
         changed: Collection[NamedEntity] = (),
         gone: Collection[int] = (),
-        choices: Sequence[NameDecision] | None = None,
+        choices: Sequence[ChoiceRow] | None = None,
     ) -> None:
         """Take in entities that are new or changed, entities that are gone, and all of people's decisions.
 
@@ -374,21 +374,14 @@ class Resolver:
 
         None of that rule if two of them are surely two, or if more than can be looked at answered.
         """
-        equal, best, tier = [], [], 9
         mine, one = self._forms[entity], self._named[entity]
-        for other in others:
-            if apart(mine, self._forms[other]):
-                continue
-            likeness = self._likeness(one, mine, other)
-            if likeness is None:
-                continue
-            match = self._match(one, other, likeness)
-            if TIERS[match.rule] == 0:
-                equal.append(match)
-            elif TIERS[match.rule] < tier:
-                best, tier = [match], TIERS[match.rule]
-            elif TIERS[match.rule] == tier:
-                best.append(match)
+        likely = {
+            other: self._likeness(one, mine, other) for other in others if not apart(mine, self._forms[other])
+        }
+        matches = [self._match(one, other, found) for other, found in likely.items() if found is not None]
+        equal = [match for match in matches if match.rule == "form"]
+        tier = min((TIERS[match.rule] for match in matches if match.rule != "form"), default=9)
+        best = [match for match in matches if TIERS[match.rule] == tier]
         several = any(self._unlike(first.other, second.other) for first, second in combinations(best, 2))
         if spoiled <= tier or not any(match.enough for match in best) or several:
             best = []
@@ -461,10 +454,12 @@ class Resolver:
             theirs, named = self._forms[other], self._named[other]
             if not theirs.tokens or theirs.tokens == mine.tokens or apart(mine, theirs):
                 continue
-            if other in one.beside or entity in named.beside or other in self._chosen.apart.get(entity, ()):
-                continue
-            how = _overlap(word, theirs)
-            if how:
+            two = other in one.beside or entity in named.beside
+            if (
+                not two
+                and other not in self._chosen.apart.get(entity, ())
+                and (how := _overlap(word, theirs))
+            ):
                 found.append((-self._shared(one, other), -named.supports, named.key, other, how))
         return tuple((other, how) for *_, other, how in sorted(found)[:MOST_OVERLAPS])
 

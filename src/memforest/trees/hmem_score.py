@@ -304,7 +304,9 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         at_ms=request.as_of_ms,
     )
     turns = np.zeros(len(nothing), dtype=np.bool_)
-    turns[snapshot.turns_of_fact.of_rows(graph.facts.of_rows(np.array(found.places, dtype=np.int64)))] = True
+    turns[
+        snapshot.turns_of_fact.of_rows(graph.facts.of_rows(np.array(list(found.scores), dtype=np.int64)))
+    ] = True
     best = told_by(snapshot).best
     return Entry(
         standardise(best(_nearness(snapshot, graph, closest), nothing)),
@@ -313,10 +315,10 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         {
             "named": [graph.labels[place] for place in named],
             "near": [graph.labels[place] for place in list(closest)[:SHOWN]],
-            "entities": len(found.places),
+            "entities": len(found.scores),
             "reached": [
-                f"{graph.labels[via.source]} > {graph.labels[place]}"
-                for place, via in list(found.via.items())[:SHOWN]
+                f"{graph.labels[source]} > {graph.labels[place]}"
+                for place, source in list(found.via.items())[:SHOWN]
             ],
         },
     )
