@@ -47,8 +47,8 @@ from memforest.store.directory import file_name
 from memforest.testing import FunctionChat
 from memforest.text import count_tokens
 from memforest.trees.attached import Attached
+from memforest.trees.hmem_find import node_marks
 from memforest.trees.hmem_grow import EVENT, ROOT
-from memforest.trees.hmem_score import node_marks
 
 __all__ = [
     "Asked",

@@ -9,7 +9,7 @@ from tests.table import each
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
 
 from memforest.search.forest import INNER, Forest
-from memforest.trees.hmem_score import FIRST, leaf_of_fact, say_more, without_told
+from memforest.trees.hmem_find import FIRST, leaf_of_fact, say_more, without_told
 from memforest.trees.index import leaf_of_turn
 
 

@@ -19,9 +19,9 @@ from memforest.records import QuestionPlan, SubQuery
 from memforest.search.context_scores import base_scores
 from memforest.search.snapshot import Snapshot
 from memforest.times import to_ms
-from memforest.trees import hmem_score
+from memforest.trees import hmem_find
 from memforest.trees.hmem import HMemIndex
-from memforest.trees.hmem_score import Entry, asked_time, held, node_scores, similarities, turn_scores
+from memforest.trees.hmem_find import Entry, asked_time, held, node_scores, similarities, turn_scores
 
 UTC = timezone.utc
 NONE: Any = None
@@ -138,7 +138,7 @@ def node_parts(snapshot: Snapshot, explore: Explore) -> dict[int, dict[str, floa
     put_forest(snapshot, trees, index)
     forest = trees.forest
     base = base_scores(snapshot, request, np.zeros(6), np.zeros(5))
-    with patch.object(hmem_score, "embedded_forest", lambda *_: trees):
+    with patch.object(hmem_find, "embedded_forest", lambda *_: trees):
         found = node_scores(NONE, snapshot, index, forest.inner, request, explore, None, base)
     return {
         int(row): {name: float(part[at]) for name, part in found.parts.items()}

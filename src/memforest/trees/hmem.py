@@ -53,9 +53,8 @@ from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns, turns_with_ids
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.hmem_find import explore_of, find, scope_of
+from memforest.trees.hmem_find import explore_of, find, names_in, node_marks, scope_of
 from memforest.trees.hmem_grow import EVENT, KIND, LEVELS, OWNER, ROOT, WEEK, HMemSettings, grown
-from memforest.trees.hmem_score import names_in, node_marks
 from memforest.trees.index import FALLS_BACK, Host, Index, doer_of, not_browsed, ready_rows
 from memforest.trees.kernel import problems
 from memforest.trees.refresh import IndexPlan, NodeWork
@@ -206,10 +205,8 @@ class _Asking:
     warnings: list[str] = field(default_factory=list)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     """Id of a sub-query -> its part, and the one that asks further."""
-    asked: int = 0
-    """Follow-ups that were asked."""
     refused: list[str] = field(default_factory=list)
-    """Why others were not."""
+    """Why follow-ups were not asked."""
 
     async def prepared(self) -> Prepared:
         """Return the question with its parts."""
@@ -225,7 +222,11 @@ class _Asking:
         explored = {
             "planner": self.planner,
             "sub_queries": [_shown(part) for part in parts],
-            "follow_ups": {"by": self.follow_up, "asked": self.asked, "refused": self.refused},
+            "follow_ups": {
+                "by": self.follow_up,
+                "asked": sum(bool(part.follows) for part in parts),
+                "refused": self.refused,
+            },
         }
         return Prepared(
             replace(self.request, parts=parts),
@@ -330,7 +331,6 @@ class _Asking:
 
     async def _further(self, sub: SubQuery, text: str) -> Part:
         """Return the follow-up of a sub-query."""
-        self.asked += 1
         (made,) = await self._read([replace(sub, id=f"{sub.id}+", text=text, depends_on=(sub.id,))])
         return replace(made, follows=sub.id)
 
