@@ -184,7 +184,6 @@ def near(graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], m
 
 DAMPING = 0.5
 """What is left of a score with each hop, of the heaviest of edges."""
-HOPS, MOST, LIMIT = 2, 8, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,9 @@ def expand(
     graph: Graph,
     seeds: Mapping[int, float],
     *,
-    hops: int = HOPS,
-    most: int = MOST,
-    limit: int = LIMIT,
+    hops: int = 2,
+    most: int = 8,
+    limit: int = 64,
     at_ms: int | None = None,
 ) -> Expansion:
     """Return the places around some.

@@ -406,10 +406,8 @@ class Resolver:
     def _match(self, one: NamedEntity, other: int, likeness: Likeness) -> NameMatch:
         """Return a match with whether enough speaks for it."""
         wants = self._wants[likeness.rule]
-        evidence = 0
-        if wants.evidence:
-            mine, theirs = self._forms[one.id].family, self._forms[other].family
-            evidence = int(mine == theirs != "unknown") + self._shared(one, other)
+        mine, theirs = self._forms[one.id].family, self._forms[other].family
+        evidence = int(mine == theirs != "unknown") + self._shared(one, other)
         enough = evidence >= wants.evidence and likeness.score >= wants.likeness
         return NameMatch(other, likeness.rule, likeness.score, enough)
 
