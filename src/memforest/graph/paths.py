@@ -150,8 +150,7 @@ def seeds(graph: Graph, names: Sequence[str]) -> dict[int, float]:
 def _partly(graph: Graph, key: str) -> tuple[int, ...]:
     """Return the places that have every word of a key in their names, if they are few."""
     both = frozenset.intersection(*(graph.words.get(word, frozenset()) for word in key.split()))
-    few = len(both) <= MOST_PARTLY
-    return tuple(sorted(both, key=lambda place: int(graph.order[place]))) if few else ()
+    return tuple(sorted(both, key=graph.order.__getitem__)) if len(both) <= MOST_PARTLY else ()
 
 
 def near(graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], most: int) -> dict[int, float]:

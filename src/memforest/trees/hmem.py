@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Explore
 from memforest.errors import InputError, ModelRefusedError
-from memforest.graph.graph import Graph
+from memforest.graph.graph import Graph, graph_of
 from memforest.graph.paths import seeds
 from memforest.graph.relations import KnownRelation
 from memforest.ports import Settled
@@ -357,8 +357,6 @@ class _Asking:
 
 
 def _described(parts: Sequence[Part], at_ms: int, tx: Tx, snapshot: Snapshot) -> list[Further | None]:
-    from memforest.graph.graph import graph_of
-
     if not len(snapshot.facts.ids):
         return [None] * len(parts)
     graph = graph_of(tx, snapshot)

@@ -249,11 +249,8 @@ def _means_below(forest: Forest, turn: Scores, fact: Scores) -> Scores:
 def _at_leaves(forest: Forest, turn: Scores | Ints, fact: Scores | Ints) -> Scores:
     """Return what turns and facts are worth at the leaves that stand for them; 0 at inner nodes."""
     out = np.zeros(len(forest))
-    for leaves, values in (
-        (forest.kind == FACT, fact),
-        ((forest.kind != FACT) & (forest.kind != INNER), turn),
-    ):
-        out[leaves] = values[forest.item[leaves]]
+    facts, turns = forest.kind == FACT, (forest.kind != FACT) & (forest.kind != INNER)
+    out[facts], out[turns] = fact[forest.item[facts]], turn[forest.item[turns]]
     return out
 
 
