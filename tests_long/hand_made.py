@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Ranking
+from memforest.graph.names import NamedEntity, Resolution
+from memforest.graph.resolve import Resolver
 from memforest.records import TURN_ROLES, QuestionPlan
 from memforest.search import cache
 from memforest.search.attributes import Readings
@@ -37,6 +39,7 @@ __all__ = [
     "hand_made",
     "make_vocabulary",
     "planted",
+    "resolve",
     "searching",
     "state",
 ]
@@ -314,3 +317,8 @@ def forests_read(snapshot: Snapshot) -> frozenset[str]:
 def decided(entity: int, other: int, same: bool, made_ms: int = 0) -> ChoiceRow:
     """Return a person's decision about two entities."""
     return ChoiceRow(0, "same" if same else "apart", entity, other, made_ms)
+
+
+def resolve(named: Sequence[NamedEntity], choices: Sequence[ChoiceRow] = ()) -> Resolution:
+    """Return which of some entities are one."""
+    return Resolver(named, choices).resolution

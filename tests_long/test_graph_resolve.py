@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.table import each
-from tests_long.hand_made import decided
+from tests_long.hand_made import decided, resolve
 
 from memforest.graph.names import Decision, Form, Likeness, NamedEntity, Resolution, compare
 from memforest.graph.resolve import (
@@ -13,7 +13,6 @@ from memforest.graph.resolve import (
     MOST_NEIGHBOURS,
     MOST_OVERLAPS,
     Resolver,
-    resolve,
 )
 from memforest.records import EntityKind
 from memforest.text import entity_key

@@ -10,10 +10,10 @@ from random import Random
 from typing import get_args
 
 from tests.table import each
-from tests_long.hand_made import decided
+from tests_long.hand_made import decided, resolve
 
 from memforest.graph.names import TIERS, NamedEntity, Resolution, apart, compare, form_of
-from memforest.graph.resolve import Resolver, resolve
+from memforest.graph.resolve import Resolver
 from memforest.records import EntityKind
 from memforest.store.corrections import ChoiceRow
 from memforest.text import entity_key

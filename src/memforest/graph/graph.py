@@ -295,7 +295,7 @@ class Making:
         (fact, entity), facts = snapshot.mentions.T, snapshot.facts
         told = facts.ids[fact] << 32 | entity, facts.ids << 32 | facts.speaker + 1
         pairs = zip(self._told, told, strict=True)
-        differ = np.concatenate([np.setxor1d(*codes, assume_unique=True) >> 32 for codes in pairs])
+        differ = np.concatenate([_differing(*codes) >> 32 for codes in pairs])
         changed = {row for row, one in names.items() if self._names.get(row) != one}
         changed.update(row for *_, row in self._apart ^ apart)
         for codes in (self._told[0], told[0]):
@@ -435,6 +435,14 @@ def _codes(first: Ints, second: Ints) -> Ints:
     codes = np.sort(first << 32 | second)
     once: Ints = codes[np.diff(codes, prepend=-1) != 0]
     return once
+
+
+def _differing(was: Ints, now: Ints) -> Ints:
+    """Return the codes that one of two columns has and the other has not; both ascending, without equal ones."""
+    codes = np.sort(np.append(was, now), kind="stable")  # merges the two
+    steps = np.diff(codes, prepend=-1, append=-1) != 0
+    alone: Ints = codes[steps[1:] & steps[:-1]]
+    return alone
 
 
 def _lists(owners: Ints, values: Ints, count: int) -> Lists:

@@ -312,11 +312,6 @@ def least() -> Mapping[str, Least]:
     return MappingProxyType({"form": Least(0, 0.0), **rules})
 
 
-def is_full(form: Form) -> bool:
-    """Return whether a name is that of a person with first name and surname, or may be."""
-    return len(form.tokens) > 1 and form.family in ("person", "unknown")
-
-
 def apart(one: Form, other: Form) -> bool:
     """Return whether two entities are two by what is known of their names: kind, numbers, generation, sex or kinship.
 

@@ -36,7 +36,6 @@ from memforest.graph.names import (
     apart,
     compare,
     form_of,
-    is_full,
     least,
     other_keys,
 )
@@ -257,21 +256,15 @@ MOST_OVERLAPS = 8
 """Most names that a short name is near to: those with most shared neighbours, then those most often named."""
 
 
-def resolve(named: Sequence[NamedEntity], choices: Sequence[ChoiceRow] = ()) -> Resolution:
-    """Return which of the entities are one. Neither their order nor their ids matter, except that ids name the result.
+class Resolver:
+    """Keeps which entities are one while they change. Neither their order nor their ids matter, except that ids name the result.
+
+    Not safe for several threads. A resolution that was given out stays as it is.
 
     Example:
         >>> ana = NamedEntity(1, "ana ruiz", "participant", "Ana Ruiz", supports=4)
-        >>> resolve([ana, NamedEntity(2, "ana", "person", "Ana", supports=9)]).into
+        >>> Resolver([ana, NamedEntity(2, "ana", "person", "Ana", supports=9)]).resolution.into
         {2: 1}
-    """
-    return Resolver(named, choices).resolution
-
-
-class Resolver:
-    """Keeps which entities are one while they change.
-
-    Not safe for several threads. A resolution that was given out stays as it is.
 
     Args:
         named: the entities.
@@ -427,7 +420,9 @@ class Resolver:
         if first.kind == second.kind == "participant":
             found = compare(mine, theirs)
             return found is None or found.rule != "form"
-        return is_full(mine) and is_full(theirs) and compare(mine, theirs) is None
+        # Persons with first name and surname, or who may be.
+        full = (len(form.tokens) > 1 and form.family in ("person", "unknown") for form in (mine, theirs))
+        return all(full) and compare(mine, theirs) is None
 
     def _unlike(self, one: int, other: int) -> bool:
         """Return whether two entities are surely two and nobody said that one of them has the other's name too."""
