@@ -111,9 +111,8 @@ def relations_of(graph: Graph, place: int, at_ms: int | None = None) -> tuple[Se
     One that begins later is in neither. Without an instant those that have no end are in force. Each is in the order of
     `Graph.relations`.
     """
-    known = [graph.relations[at] for at in graph.relations_of[place]]
     holding, over = [], []
-    for one in known:
+    for one in (graph.relations[at] for at in graph.relations_of[place]):
         if one.holds_at(at_ms):
             holding.append(one)
         elif at_ms is None or any(end is not None and end <= at_ms for _, end in one.spans):

@@ -54,14 +54,13 @@ from memforest.search.scores import (
     standardise,
     time_overlap,
 )
-from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.search.snapshot import Ints, Snapshot, as_array, once_per_snapshot
 from memforest.store.connections import Tx
 from memforest.times import to_ms
 from memforest.trees.hmem_grow import HMemSettings
 from memforest.trees.index import Index, allowed_nodes, leaf_of_turn, leaves_beneath, ready_rows
 from memforest.trees.kernel import fact_times
 
-Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Interval = tuple[int, int]
 
@@ -318,9 +317,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         at_ms=request.as_of_ms,
     )
     turns = np.zeros(len(nothing), dtype=np.bool_)
-    turns[
-        snapshot.turns_of_fact.of_rows(graph.facts.of_rows(np.array(list(found.scores), dtype=np.int64)))
-    ] = True
+    turns[snapshot.turns_of_fact.of_rows(graph.facts.of_rows(as_array(found.scores)))] = True
     best = told_by(snapshot).best
     return Entry(
         standardise(best(_nearness(snapshot, graph, closest), nothing)),
