@@ -21,7 +21,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest import __version__
@@ -41,7 +40,7 @@ from memforest.server.rest import (
     problems,
     user_routes,
 )
-from memforest.server.rest.metrics import Measured, Metrics, note_route
+from memforest.server.rest.metrics import Measured, Metrics
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
 
@@ -93,8 +92,8 @@ class Around:
         headers = Headers(scope=scope)
         sends = _Sends(send, only_head=scope["method"] == "HEAD", plain=PLAIN in headers)
         # Routes below ``/v1/`` are found by the path as it came, others by the path as the server has decoded it. So an id with
-        # a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
-        scope = dict(scope)
+        # a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other. The scope is
+        # `Measured`'s own, which looks in it for the route.
         path, root = str(scope["path"]), str(scope.get("root_path", ""))
         if path[len(root) :].startswith(ENCODED):
             raw = scope.get("raw_path")
@@ -314,12 +313,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     memory_routes.asking_routes,
     memory_routes.fact_routes,
     memory_routes.timeline,
-    user_routes.trees,
+    memory_routes.trees,
     memory_routes.entity_routes,
     memory_routes.profiles,
     memory_routes.changes,
-    user_routes.upkeep,
-    user_routes.indexes,
+    memory_routes.upkeep,
+    memory_routes.indexes,
     job_routes.job_routes,
     user_routes.transfer_routes,
 )
@@ -380,6 +379,5 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
     for router in (*ROUTERS, *COMPAT_ROUTERS, health_routes, metrics.metric_routes):
         app.include_router(router)
-    app.user_middleware.append(Middleware(note_route))
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import date, timedelta, timezone
 from typing import Annotated, Any, ClassVar, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import (
@@ -36,7 +36,7 @@ from memforest.server.auth import Scope
 from memforest.server.rest import compat_records as records
 from memforest.server.rest import problems
 from memforest.server.rest.bodies import Id, Many
-from memforest.server.rest.routing import Forest, KeyedRoute, Needs, Who
+from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
 MEM0 = "/compat/mem0"
@@ -251,7 +251,7 @@ Page = Annotated[int, Query(ge=1, le=1_000_000)]
 
 
 def _needs(scope: Scope) -> dict[str, Any]:
-    return {"dependencies": [Depends(Needs(scope))], "response_model": None}
+    return {"dependencies": [needs(scope)], "response_model": None}
 
 
 @mem0.get("/v1/ping/")

@@ -7,29 +7,28 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Header, Path, Request, Response
-from pydantic import Field, StrictBool
+from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memforest.errors import InputError, MemForestError
+from memforest.memory.forest import AsyncMemForest
 from memforest.server.job_rows import JobEvent, JobPage, JobView
 from memforest.server.jobs import MOST_SESSIONS, Intake
 from memforest.server.rest.bodies import (
     Body,
     BudgetBody,
     Cursor,
-    Id,
     IdempotencyKey,
     Many,
     Message,
-    Metadata,
     PageSize,
-    Time,
+    body_of,
     shown_as,
 )
 from memforest.server.rest.routing import Again, Who, answer, located, operation, strict_router
 from memforest.settings import MAX_ID_CHARS
 
-job_routes = strict_router("jobs")
+job_routes = strict_router("jobs", "/v1")
 
 HEARTBEAT_S = 15
 """Seconds between two comments in a stream without events, so that nothing on the way takes it for dead."""
@@ -39,19 +38,18 @@ EXAMPLE = "5f2c9d3e8a7b4c1d9e0f1a2b3c4d5e6f"
 EVENTS = "Events `received`, `extracted`, `refreshed` and `finished`; the data of each are counts of the whole job, as JSON."
 
 
-class IngestRequest(Body):
-    """A session of a user, with the arguments of `ingest_session`."""
-
-    user_id: Id
-    session_id: Id
-    turns: Many[Message]
-    timestamp: Time | None = Field(None, description="the time of turns that have none of their own")
-    infer: StrictBool = Field(True, description="extract statements; false stores the turns as they are")
-    replace: StrictBool = Field(False, description="overwrite a stored session that differs")
-    metadata: Metadata | None = Field(None, description="kept with the session")
-    idempotency_key: str | None = Field(
-        None, min_length=1, max_length=MAX_ID_CHARS, description="a name of this session's write"
-    )
+IngestRequest: Any = body_of(
+    AsyncMemForest.ingest_session,
+    {},
+    ("refresh", "budget", "defer"),
+    name="IngestRequest",
+    turns=(Many[Message], ...),  # a session without any is refused alone
+    idempotency_key=(
+        str | None,
+        Field(None, min_length=1, max_length=MAX_ID_CHARS, description="a name of this session's write"),
+    ),
+)
+"""A session of a user, with the arguments of `ingest_session`."""
 
 
 class IngestBody(Body):
