@@ -27,6 +27,8 @@ from memforest.errors import ConfigError, ForbiddenError, UnauthenticatedError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.pool import no_memory
 from memforest.settings import Bound, Count, Settings, brief
+from memforest.text import cut
+from memforest.times import one_line
 
 PRINCIPAL = "memforest.principal"
 """Where the scope of a request in ASGI holds who makes it, from when the key was looked at."""
@@ -443,12 +445,15 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "another process is writing to this memory; try again"),
     (errors.StoreClosedError, "the memory was closed meanwhile; try again"),
     (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
-    (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
+    (
+        errors.CorruptStoreError,
+        "the memory is damaged; `memforest verify` says where, `memforest repair` mends",
+    ),
     (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
     (errors.SchemaVersionError, "another version of memforest wrote the memory"),
     (errors.IndexStateError, "the trees of an index cannot be made; the other indexes are not concerned"),
     (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
-    (errors.StoreError, "the memory cannot be used; the server's log says more"),
+    (errors.StoreError, "the memory cannot be used just now; `memforest doctor` says why"),
     (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),
     (errors.ModelRequestError, "the model does not accept this request: it may be too long"),
     (errors.StepError, "a model's reply could not be used; what was received is stored, and resume goes on"),
@@ -484,3 +489,13 @@ def detail_of(error: errors.MemForestError) -> str:
     if status_of(error) == 507:
         return FULL
     return next(text for kind, text in _FIXED if isinstance(error, kind))
+
+
+MOST_SENTENCE = 400
+
+
+def as_sentence(text: str) -> str:
+    """Return a text on one line, cut where it is long, with a capital letter and a full stop."""
+    text = cut(one_line(text), MOST_SENTENCE)
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
