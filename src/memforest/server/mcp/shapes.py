@@ -36,7 +36,6 @@ from memforest.read.results import Evidence, IngestResult, QueryResult
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
 from memforest.reading.timestamps import zone_named
 from memforest.server.auth import (
-    OWN_WORDS,
     PRINCIPAL,
     Access,
     Principal,
@@ -44,6 +43,7 @@ from memforest.server.auth import (
     as_sentence,
     detail_of,
     place_of,
+    told_of,
 )
 from memforest.settings import MAX_ID_CHARS, STORED_ROLES
 from memforest.text import cut
@@ -72,7 +72,7 @@ def of_error(error: BaseException | None, doing: str) -> str:
     if isinstance(error, errors.RateLimitError):
         return f"Too many requests; try again in {max(1, math.ceil(error.retry_after_s))} s."
     if isinstance(error, errors.MemForestError):
-        if not isinstance(error, OWN_WORDS):
+        if told_of(type(error))[1]:
             _log.warning("%s failed: %s", doing, type(error).__name__)
         return as_sentence(detail_of(error))
     place = "?" if error is None else place_of(error)

@@ -25,7 +25,6 @@ from pydantic import (
     create_model,
 )
 
-from memforest.config import MODES
 from memforest.endpoint import Budget
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
@@ -109,20 +108,15 @@ Cursor = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Query(description="only count what would go")]
-Filters = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: metadata that a supporting turn must have, all of it",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
-BudgetText = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: `max_calls` and `max_tokens`, what may be spent on models",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
+
+
+def _object(what: str) -> Any:
+    about, kind = f"an object as JSON: {what}", {"contentMediaType": "application/json"}
+    return Annotated[str | None, Query(description=about, json_schema_extra=kind)]
+
+
+Filters: Any = _object("metadata that a supporting turn must have, all of it")
+BudgetText: Any = _object("`max_calls` and `max_tokens`, what may be spent on models")
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -185,12 +179,10 @@ Time: TypeAlias = (
     | UnixTime
 )
 """A time: ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."""
-Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
 Metadata: TypeAlias = dict[str, Any]
 IndexOf: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": list(INDEXES)})
 ]
-Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of what the core lists
 Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise
 
 

@@ -61,19 +61,21 @@ REFUSED = {
 }
 """Options that cannot be honoured, and what to use instead."""
 WITHOUT_EFFECT = frozenset(
-    (
-        *(
-            "version",
-            "api_version",
-            "output_format",
-            "async_mode",
-            "source",
-            "org_id",
-            "org_name",
-            "project_id",
-        ),
-        *("project_name", "show_expired", "rerank", "keyword_search", "filter_memories"),
-    )
+    [
+        "version",
+        "api_version",
+        "output_format",
+        "async_mode",
+        "source",
+        "org_id",
+        "org_name",
+        "project_id",
+        "project_name",
+        "show_expired",
+        "rerank",
+        "keyword_search",
+        "filter_memories",
+    ]
 )
 """Options that are accepted and change nothing."""
 INSTEAD = {
@@ -589,12 +591,8 @@ class OpenAIRoute(KeyedRoute):
                 "code": body["type"].rpartition(":")[2],
                 "param": None,
             }
-            headers = {
-                name: answer.headers[name]
-                for name in ("retry-after", "www-authenticate")
-                if name in answer.headers
-            }
-            return JSONResponse(body, answer.status_code, headers, problems.MEDIA_TYPE)
+            del answer.headers["content-length"]
+            return JSONResponse(body, answer.status_code, answer.headers, problems.MEDIA_TYPE)
 
         return handled
 
