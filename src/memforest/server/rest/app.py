@@ -212,7 +212,7 @@ CHECK_S = 10.0
 KEEP_S = 5.0
 """How long its outcome holds, however often it is asked for."""
 
-health_routes = strict_router("health", "")
+health_routes = strict_router()
 
 
 class Health:
@@ -258,7 +258,7 @@ class Health:
         return problem
 
 
-@health_routes.get("/livez", operation_id="livez")
+@health_routes.get("/livez", tags=["health"], operation_id="livez")
 async def livez() -> dict[str, str]:
     """Say that the process answers."""
     return {"status": "ok"}
@@ -266,6 +266,7 @@ async def livez() -> dict[str, str]:
 
 @health_routes.get(
     "/readyz",
+    tags=["health"],
     operation_id="readyz",
     response_model=dict[str, str],
     responses={503: {"description": "not ready, or about to end", "model": dict[str, str]}},
@@ -306,23 +307,8 @@ def drain(app: FastAPI) -> None:
     cast(Intake, app.state.intake).refuse()
 
 
-ROUTERS: tuple[APIRouter, ...] = (
-    user_routes.user_routes,
-    memory_routes.session_routes,
-    memory_routes.messages,
-    memory_routes.asking_routes,
-    memory_routes.fact_routes,
-    memory_routes.timeline,
-    memory_routes.trees,
-    memory_routes.entity_routes,
-    memory_routes.profiles,
-    memory_routes.changes,
-    memory_routes.upkeep,
-    memory_routes.indexes,
-    job_routes.job_routes,
-    user_routes.transfer_routes,
-)
-"""The routes below ``/v1``, a router for each noun, in the order of the document."""
+ROUTERS = (user_routes.routes, memory_routes.routes, job_routes.job_routes)
+"""The routes below ``/v1``, in the order of the document."""
 
 COMPAT_ROUTERS: tuple[APIRouter, ...] = (compat.mem0, compat.openai)
 """Facades for clients of other memories, outside of the document (docs/compat.md)."""

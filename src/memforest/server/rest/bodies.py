@@ -342,21 +342,41 @@ INSTEAD: Mapping[str, Any] = {
 """Type and field of the options that JSON has otherwise than Python."""
 
 
-def body_of(
-    verb: Callable[..., Any],
-    example: dict[str, Any],
-    leave: Sequence[str] = (),
-    *,
-    name: str = "",
-    **own: Any,
-) -> type[Body]:
+_MOVED = {"role": "user", "content": "I started a new job last week.", "timestamp": "2024-05-01T10:00:00Z"}
+_ASKS = {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"}
+_ASKED = {"question": "Where does Ana live?", "top_k": 5}
+_SPENT = {"budget": {"max_calls": 20}}
+EXAMPLES: Mapping[str, dict[str, Any]] = {
+    "register_user": {"display_name": "Ana"},
+    "ingest_session": {"turns": [_MOVED, _ASKS]},
+    "add": {"content": "I adopted a cat called Miso."},
+    "search": _ASKED,
+    "ask": _ASKED,
+    "profile": {"participant": "Ana"},
+    "update": {"text": "Ana lives in Porto."},
+    "delete": {"entity": "Bob", "dry_run": True},
+    "merge_entities": {"a": "Mel", "b": "Melanie"},
+    "split_entity": {"entity": "Melanie", "name": "Mel"},
+    "merge": {"from_user": "ana.old", "same_person": True, "dry_run": True},
+    "merge_user_forests": {"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True},
+    "verify": {"deleted": ["what Ana said of her boss"]},
+    "rebuild": {"stale": True},
+    "expire": {"dry_run": True},
+    "flush": _SPENT,
+    "resume": _SPENT,
+    "advance": {"as_of": "2026-03-02T00:00:00Z"},
+    "add_index": _SPENT,
+}
+"""Verb -> an example of its body, for the document."""
+
+
+def body_of(verb: Callable[..., Any], leave: Sequence[str] = (), *, name: str = "", **own: Any) -> type[Body]:
     """Return the model of a request's body: the options of a verb in their JSON types.
 
     Args:
         verb: of a user's memory or of a forest.
-        example: of the body, for the document.
         leave: options that the path has, or that JSON cannot say.
-        name: of the model; that of the verb when not given.
+        name: of a model that is no whole body.
         **own: type and field of an option that is another one here.
     """
     found: dict[str, Any] = {}
@@ -376,28 +396,18 @@ def body_of(
         __doc__=f"Options of `{verb_name}`.",
         **{**found, **own},
     )
-    if example:
-        made.model_config.update(shown_as(example))
+    if not name:
+        made.model_config.update(shown_as(EXAMPLES[verb_name]))
     made.model_rebuild(force=True)
     return made
 
 
-RegisterUserBody: Any = body_of(AsyncMemForest.register_user, {"display_name": "Ana"}, ("user_id",))
-_MOVED = {"role": "user", "content": "I started a new job last week.", "timestamp": "2024-05-01T10:00:00Z"}
-_ASKS = {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"}
-IngestSessionBody: Any = body_of(
-    AsyncMemForest.ingest_session, {"turns": [_MOVED, _ASKS]}, ("user_id", "session_id")
-)
-AddBody: Any = body_of(AsyncUserMemory.add, {"content": "I adopted a cat called Miso."})
-MergeBody: Any = body_of(
-    AsyncUserMemory.merge, {"from_user": "ana.old", "same_person": True, "dry_run": True}, ("directory",)
-)
-MergeUserForestsBody: Any = body_of(
-    AsyncMemForest.merge_user_forests,
-    {"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True},
-)
-ASKED = {"question": "Where does Ana live?", "top_k": 5}
-SearchBody: Any = body_of(AsyncUserMemory.search, ASKED)
+RegisterUserBody: Any = body_of(AsyncMemForest.register_user, ("user_id",))
+IngestSessionBody: Any = body_of(AsyncMemForest.ingest_session, ("user_id", "session_id"))
+AddBody: Any = body_of(AsyncUserMemory.add)
+MergeBody: Any = body_of(AsyncUserMemory.merge, ("directory",))
+MergeUserForestsBody: Any = body_of(AsyncMemForest.merge_user_forests)
+SearchBody: Any = body_of(AsyncUserMemory.search)
 
 
 class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
@@ -409,12 +419,10 @@ class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
 
 ProfileBody: Any = body_of(
     AsyncUserMemory.profile,
-    {"participant": "Ana"},
     index=(
         Annotated[IndexOf, Field(json_schema_extra={"enum": [*INDEXES, GRAPH]})] | None,
         Field(None, description='the index that keeps it, or "graph"'),
     ),
 )
-SPENT = {"budget": {"max_calls": 20}}
-ResumeBody: Any = body_of(AsyncMemForest.resume, SPENT, ("user_id",))
-AddIndexBody: Any = body_of(AsyncUserMemory.add_index, SPENT, ("name",))
+ResumeBody: Any = body_of(AsyncMemForest.resume, ("user_id",))
+AddIndexBody: Any = body_of(AsyncUserMemory.add_index, ("name",))

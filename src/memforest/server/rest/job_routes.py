@@ -28,7 +28,7 @@ from memforest.server.rest.bodies import (
 from memforest.server.rest.routing import Again, Who, answer, located, operation, strict_router
 from memforest.settings import MAX_ID_CHARS
 
-job_routes = strict_router("jobs", "/v1")
+job_routes = strict_router("/v1")
 
 HEARTBEAT_S = 15
 """Seconds between two comments in a stream without events, so that nothing on the way takes it for dead."""
@@ -40,7 +40,6 @@ EVENTS = "Events `received`, `extracted`, `refreshed` and `finished`; the data o
 
 IngestRequest: Any = body_of(
     AsyncMemForest.ingest_session,
-    {},
     ("refresh", "budget", "defer"),
     name="IngestRequest",
     turns=(Many[Message], ...),  # a session without any is refused alone
@@ -101,6 +100,7 @@ _JOB = {"parameters": {"job_id": "$response.body#/id"}}
 @job_routes.post(
     "/ingest",
     **operation(
+        "jobs",
         "ingest",
         JobView,
         "write",
@@ -136,19 +136,19 @@ async def ingest(
     return answer(made, 202, located(request, f"/v1/jobs/{made.id}"))
 
 
-@job_routes.get("/jobs", **operation("list_jobs", JobPage, "read", **LOOK))
+@job_routes.get("/jobs", **operation("jobs", "list_jobs", JobPage, "read", **LOOK))
 async def list_jobs(who: Who, jobs: Jobs, limit: PageSize = 50, cursor: Cursor = None) -> Response:
     """List ingest jobs, the newest first. They are known for 7 days after their end."""
     return answer(await jobs.jobs(who, limit=limit, cursor=cursor))
 
 
-@job_routes.get("/jobs/{job_id}", **operation("get_job", JobView, "read", **LOOK))
+@job_routes.get("/jobs/{job_id}", **operation("jobs", "get_job", JobView, "read", **LOOK))
 async def get_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
     """Tell how far an ingest job has come."""
     return answer(await jobs.job(who, job_id))
 
 
-@job_routes.post("/jobs/{job_id}/cancel", **operation("cancel_job", JobView, "write", writes=True))
+@job_routes.post("/jobs/{job_id}/cancel", **operation("jobs", "cancel_job", JobView, "write", writes=True))
 async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
     """End an ingest job where it stands; one that has ended stays as it is.
 
@@ -160,6 +160,7 @@ async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
 @job_routes.get(
     "/jobs/{job_id}/events",
     **operation(
+        "jobs",
         "watch_job",
         None,
         "read",

@@ -29,12 +29,13 @@ from memforest.server.rest.routing import Context, Forest, Who, answer, located,
 from memforest.server.rest.verbs import verb_route
 from memforest.trees.attached import INDEXES
 
-asking_routes = strict_router("asking")
-verb_route(asking_routes, "POST /search", Verbs.search, "read", body=bodies.SearchBody)
-verb_route(asking_routes, "POST /ask", Verbs.ask, "read", example=bodies.ASKED)
+routes = strict_router("/v1/users/{user_id}")
+
+verb_route(routes, "asking", "POST /search", Verbs.search, "read", body=bodies.SearchBody)
+verb_route(routes, "asking", "POST /ask", Verbs.ask, "read")
 
 
-@asking_routes.post("/context", **operation("context", Context, "read", body=True))
+@routes.post("/context", **operation("asking", "context", Context, "read", body=True))
 async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     """Return evidence for a question as text for a prompt, as much as fits into `max_tokens`."""
     given = body.options()
@@ -45,60 +46,44 @@ async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     return answer({"context": text, "warnings": found.warnings})
 
 
-entity_routes = strict_router("entities")
-verb_route(entity_routes, "GET /entities", Verbs.entities, "read")
-verb_route(
-    entity_routes, "POST /entities/merge", Verbs.merge_entities, "write", example={"a": "Mel", "b": "Melanie"}
-)
-verb_route(
-    entity_routes,
-    "POST /entities/split",
-    Verbs.split_entity,
-    "write",
-    example={"entity": "Melanie", "name": "Mel"},
-)
-verb_route(entity_routes, "GET /entities/choices", Verbs.entity_choices, "read")
-verb_route(entity_routes, "GET /relations/{entity}", Verbs.relations, "read")
-verb_route(entity_routes, "GET /path", Verbs.path, "read")
-verb_route(entity_routes, "GET /graph", Verbs.graph, "read")
+verb_route(routes, "entities", "GET /entities", Verbs.entities, "read")
+verb_route(routes, "entities", "POST /entities/merge", Verbs.merge_entities, "write")
+verb_route(routes, "entities", "POST /entities/split", Verbs.split_entity, "write")
+verb_route(routes, "entities", "GET /entities/choices", Verbs.entity_choices, "read")
+verb_route(routes, "entities", "GET /relations/{entity}", Verbs.relations, "read")
+verb_route(routes, "entities", "GET /path", Verbs.path, "read")
+verb_route(routes, "entities", "GET /graph", Verbs.graph, "read")
 
-fact_routes = strict_router("facts")
-verb_route(fact_routes, "GET /facts", Verbs.list, "read")
-verb_route(fact_routes, "GET /facts/{fact_id}", Verbs.get, "read")
-verb_route(fact_routes, "GET /facts/{fact_id}/history", Verbs.history, "read")
-verb_route(
-    fact_routes, "PATCH /facts/{fact_id}", Verbs.update, "write", 409, example={"text": "Ana lives in Porto."}
-)
-verb_route(fact_routes, "POST /facts/{fact_id}/pin", Verbs.pin, "write", 409)
-verb_route(fact_routes, "POST /facts/{fact_id}/forget", Verbs.forget, "delete", 409)
-verb_route(fact_routes, "POST /corrections/{key}/undo", Verbs.undo, "write", 409)
-verb_route(fact_routes, "POST /delete", Verbs.delete, "delete", example={"entity": "Bob", "dry_run": True})
+verb_route(routes, "facts", "GET /facts", Verbs.list, "read")
+verb_route(routes, "facts", "GET /facts/{fact_id}", Verbs.get, "read")
+verb_route(routes, "facts", "GET /facts/{fact_id}/history", Verbs.history, "read")
+verb_route(routes, "facts", "PATCH /facts/{fact_id}", Verbs.update, "write", 409)
+verb_route(routes, "facts", "POST /facts/{fact_id}/pin", Verbs.pin, "write", 409)
+verb_route(routes, "facts", "POST /facts/{fact_id}/forget", Verbs.forget, "delete", 409)
+verb_route(routes, "facts", "POST /corrections/{key}/undo", Verbs.undo, "write", 409)
+verb_route(routes, "facts", "POST /delete", Verbs.delete, "delete")
 
 
-@fact_routes.delete("/facts/{fact_id}", **operation("delete_fact", DeleteReceipt, "delete", writes=True))
+@routes.delete("/facts/{fact_id}", **operation("facts", "delete_fact", DeleteReceipt, "delete", writes=True))
 async def delete_fact(fact_id: FactId, memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a fact, the sentences that it was made from, and everything that was made of them."""
     return answer(await memory.delete(fact_id, dry_run=dry_run))
 
 
-timeline = strict_router("timeline")
-verb_route(timeline, "GET /timeline/{entity}", Verbs.timeline, "read")
-profiles = strict_router("profiles")
-verb_route(profiles, "POST /profile", Verbs.profile, "read", body=bodies.ProfileBody, writes=True)
-changes = strict_router("changes")
-verb_route(changes, "GET /changes", Verbs.changes, "read")
-verb_route(changes, "GET /diff", Verbs.diff, "read")
+verb_route(routes, "timeline", "GET /timeline/{entity}", Verbs.timeline, "read")
+verb_route(routes, "profiles", "POST /profile", Verbs.profile, "read", body=bodies.ProfileBody, writes=True)
+verb_route(routes, "changes", "GET /changes", Verbs.changes, "read")
+verb_route(routes, "changes", "GET /diff", Verbs.diff, "read")
 
-session_routes = strict_router("sessions")
-verb_route(session_routes, "GET /sessions", Verbs.sessions, "read")
-verb_route(session_routes, "GET /sessions/{session_id}", Verbs.turns, "read")
-messages = strict_router("messages")
-verb_route(messages, "POST /messages", Verbs.add, "write", 409, body=bodies.AddBody, ingests=True)
+verb_route(routes, "sessions", "GET /sessions", Verbs.sessions, "read")
+verb_route(routes, "sessions", "GET /sessions/{session_id}", Verbs.turns, "read")
+verb_route(routes, "messages", "POST /messages", Verbs.add, "write", 409, body=bodies.AddBody, ingests=True)
 
 
-@session_routes.put(
+@routes.put(
     "/sessions/{session_id}",
     **operation(
+        "sessions",
         "ingest_session",
         IngestResult,
         "write",
@@ -133,16 +118,17 @@ async def ingest_session(
     return answer(done, 201 if new else 200, located(request, where))
 
 
-@session_routes.delete(
-    "/sessions/{session_id}", **operation("delete_session", DeleteReceipt, "delete", writes=True)
+@routes.delete(
+    "/sessions/{session_id}", **operation("sessions", "delete_session", DeleteReceipt, "delete", writes=True)
 )
 async def delete_session(session_id: SessionId, memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a session with everything that was made of it."""
     return answer(await memory.delete(session_id=session_id, dry_run=dry_run))
 
 
-@session_routes.delete(
-    "/sessions/{session_id}/turns/{turn_id}", **operation("delete_turn", DeleteReceipt, "delete", writes=True)
+@routes.delete(
+    "/sessions/{session_id}/turns/{turn_id}",
+    **operation("sessions", "delete_turn", DeleteReceipt, "delete", writes=True),
 )
 async def delete_turn(
     session_id: SessionId, turn_id: TurnId, memory: Memory, dry_run: DryRun = False
@@ -151,20 +137,18 @@ async def delete_turn(
     return answer(await memory.delete(turn=(session_id, turn_id), dry_run=dry_run))
 
 
-trees = strict_router("trees")
-verb_route(trees, "GET /trees", Verbs.tree, "read", writes=True)
+verb_route(routes, "trees", "GET /trees", Verbs.tree, "read", writes=True)
 
-upkeep = strict_router("upkeep")
-verb_route(upkeep, "GET /stats", Verbs.stats, "read")
-verb_route(upkeep, "POST /verify", Verbs.verify, "admin", example={"deleted": ["what Ana said of her boss"]})
-verb_route(upkeep, "POST /repair", Verbs.repair, "admin", writes=True)
-verb_route(upkeep, "POST /flush", Verbs.flush, "write", example=bodies.SPENT, ingests=True)
-verb_route(upkeep, "POST /rebuild", Verbs.rebuild, "admin", example={"stale": True}, ingests=True)
-verb_route(upkeep, "GET /stale", Verbs.stale, "read")
-verb_route(upkeep, "POST /expire", Verbs.expire, "delete", example={"dry_run": True})
+verb_route(routes, "upkeep", "GET /stats", Verbs.stats, "read")
+verb_route(routes, "upkeep", "POST /verify", Verbs.verify, "admin")
+verb_route(routes, "upkeep", "POST /repair", Verbs.repair, "admin", writes=True)
+verb_route(routes, "upkeep", "POST /flush", Verbs.flush, "write", ingests=True)
+verb_route(routes, "upkeep", "POST /rebuild", Verbs.rebuild, "admin", ingests=True)
+verb_route(routes, "upkeep", "GET /stale", Verbs.stale, "read")
+verb_route(routes, "upkeep", "POST /expire", Verbs.expire, "delete")
 
 
-@upkeep.post("/resume", **operation("resume", list[IngestResult], "admin", body=True, ingests=True))
+@routes.post("/resume", **operation("upkeep", "resume", list[IngestResult], "admin", body=True, ingests=True))
 async def resume(
     user_id: UserId, who: Who, forest: Forest, body: Annotated[bodies.ResumeBody | None, Body()] = None
 ) -> Response:
@@ -172,14 +156,13 @@ async def resume(
     return answer(await forest.resume(who.user_id(user_id), **bodies.given_options(body)))
 
 
-indexes = strict_router("indexes")
-verb_route(indexes, "GET /indexes", Verbs.indexes, "read")
-verb_route(
-    indexes, "POST /advance", Verbs.advance, "write", example={"as_of": "2026-03-02T00:00:00Z"}, ingests=True
+verb_route(routes, "indexes", "GET /indexes", Verbs.indexes, "read")
+verb_route(routes, "indexes", "POST /advance", Verbs.advance, "write", ingests=True)
+
+
+@routes.put(
+    "/indexes/{name}", **operation("indexes", "add_index", IndexView, "admin", 409, body=True, ingests=True)
 )
-
-
-@indexes.put("/indexes/{name}", **operation("add_index", IndexView, "admin", 409, body=True, ingests=True))
 async def add_index(
     name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
 ) -> Response:
@@ -191,7 +174,9 @@ async def add_index(
     return answer(await memory.add_index(name, **bodies.given_options(body)))
 
 
-@indexes.delete("/indexes/{name}", **operation("drop_index", None, "admin", status=204, writes=True))
+@routes.delete(
+    "/indexes/{name}", **operation("indexes", "drop_index", None, "admin", status=204, writes=True)
+)
 async def drop_index(name: IndexName, memory: Memory) -> Response:
     """Take an index away with everything that it has in the file; what was said stays as it is."""
     await memory.drop_index(name)

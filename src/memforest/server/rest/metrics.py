@@ -29,7 +29,7 @@ METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 UNMATCHED = "unmatched"
 """The route of a request that no route is for: a path is a client's text, and never a label."""
 
-metric_routes = strict_router("health", "")
+metric_routes = strict_router()
 
 
 class Metrics(Collector):
@@ -152,6 +152,7 @@ async def may_measure(who: Who) -> None:
 
 @metric_routes.get(
     "/metrics",
+    tags=["health"],
     operation_id="metrics",
     response_class=Response,
     dependencies=[needs("admin"), Depends(may_measure)],

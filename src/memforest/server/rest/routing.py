@@ -303,17 +303,13 @@ class StrictRoute(KeyedRoute):
                 raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
 
 
-def strict_router(noun: str, prefix: str = "/v1/users/{user_id}") -> APIRouter:
-    """Return a router for the routes of one noun.
-
-    Args:
-        noun: the tag of its operations.
-        prefix: of their paths.
-    """
-    return APIRouter(prefix=prefix, tags=[noun], route_class=StrictRoute)
+def strict_router(prefix: str = "") -> APIRouter:
+    """Return a router of strict routes; `prefix` is that of their paths."""
+    return APIRouter(prefix=prefix, route_class=StrictRoute)
 
 
 def operation(
+    noun: str,
     verb: str,
     answers: Any,
     scope: Scope,
@@ -328,6 +324,7 @@ def operation(
     """Return the arguments of a route's decorator for a verb.
 
     Args:
+        noun: what it is about: the tag in the document.
         verb: its name in Python.
         answers: type of the result.
         scope: that a key needs.
@@ -341,6 +338,7 @@ def operation(
     """
     responses = {**can_fail(*fails, body=body, writes=writes or ingests), **more.pop("responses", {})}
     return {
+        "tags": [noun],
         "operation_id": verb,
         "response_model": answers,
         "dependencies": [needs(scope), *((Ingesting,) if ingests else ())],

@@ -36,7 +36,7 @@ from memforest.server.rest.bodies import (
 from memforest.server.rest.problems import http_problem
 from memforest.server.rest.routing import Forest, User, Users, Who, answer, located, operation, strict_router
 
-user_routes = strict_router("users", "/v1")
+routes = strict_router("/v1")
 
 
 async def may_list(who: Who) -> None:
@@ -44,9 +44,10 @@ async def may_list(who: Who) -> None:
     who.require("admin" if who.user is None else "read")
 
 
-@user_routes.get(
+@routes.get(
     "/users",
     **operation(
+        "users",
         "list_users",
         Users,
         "admin",
@@ -62,9 +63,10 @@ async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cur
     return answer(Users(page.users, page.next_cursor))
 
 
-@user_routes.put(
+@routes.put(
     "/users/{user_id}",
     **operation(
+        "users",
         "register_user",
         User,
         "write",
@@ -90,7 +92,7 @@ async def register_user(
     return answer(User(user), 200 if known else 201, located(request, f"/v1/users/{encoded(user)}"))
 
 
-@user_routes.get("/users/{user_id}", **operation("has_user", User, "read"))
+@routes.get("/users/{user_id}", **operation("users", "has_user", User, "read"))
 async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
     """Return whether a user has a memory: 404 if not."""
     user = who.user_id(user_id)
@@ -99,14 +101,14 @@ async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
     return answer(User(user))
 
 
-@user_routes.delete("/users/{user_id}", **operation("delete_user", DeleteReceipt, "delete", writes=True))
+@routes.delete("/users/{user_id}", **operation("users", "delete_user", DeleteReceipt, "delete", writes=True))
 async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a user's memory with all of its files, whatever their state, or count what would go."""
     return answer(await memory.delete_all(dry_run=dry_run))
 
 
-@user_routes.post(
-    "/users/{user_id}/merge", **operation("merge", MergeResult, "admin", body=True, ingests=True)
+@routes.post(
+    "/users/{user_id}/merge", **operation("users", "merge", MergeResult, "admin", body=True, ingests=True)
 )
 async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     """Merge another user's memory into this one; the other stays as it is."""
@@ -114,9 +116,9 @@ async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
 
 
-@user_routes.post(
+@routes.post(
     "/merge_user_forests",
-    **operation("merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
+    **operation("users", "merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
 )
 async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserForestsBody) -> Response:
     """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
@@ -240,14 +242,14 @@ class PipeResponse(StreamingResponse):
 FILE = "application/octet-stream"
 LINES = ("application/jsonl", "application/x-ndjson")
 """Other names of the same."""
-transfer_routes = strict_router("transfer")
 
 _FILE: dict[str, Any] = {"content": {FILE: {"schema": {"type": "string", "format": "binary"}}}}
 
 
-@transfer_routes.get(
-    "/export",
+@routes.get(
+    "/users/{user_id}/export",
     **operation(
+        "transfer",
         "export",
         None,
         "read",
@@ -277,9 +279,10 @@ async def export(
     return await PipeResponse.of(Pipe(work), FILE)
 
 
-@transfer_routes.post(
-    "/import",
+@routes.post(
+    "/users/{user_id}/import",
     **operation(
+        "transfer",
         "import_",
         MemoryImport,
         "write",

@@ -1,6 +1,6 @@
 """Routes that are a verb and no more: made of the verb's signature, which says what they take, and its docstring.
 
-Only the address, the scope and an example are said where a route is added. Routes that do something else beside are functions of
+Only the address and the scope are said where a route is added. Routes that do something else beside are functions of
 `memory_routes` and `user_routes`.
 """
 
@@ -45,11 +45,11 @@ PAGE = 50
 
 def verb_route(
     router: APIRouter,
+    noun: str,
     where: str,
     verb: Callable[..., Any],
     scope: Scope,
     *fails: int,
-    example: dict[str, Any] | None = None,
     body: Any = None,
     **more: Any,
 ) -> None:
@@ -59,11 +59,11 @@ def verb_route(
 
     Args:
         router: that it is added to.
+        noun: what it is about: the tag in the document.
         where: its method and path, as ``"GET /facts"``; names in the path are options of the verb.
         verb: of `AsyncUserMemory`.
         scope: that a key needs.
         *fails: statuses of problems beside those that every route may answer.
-        example: of the body, for the document.
         body: its model, if it is not made of the verb's options alone.
         **more: further arguments of `operation`.
     """
@@ -73,7 +73,7 @@ def verb_route(
     taken = [_parameter("memory", bodies.Memory), *(_parameter(name, IN_PATH[name]) for name in in_path)]
     has_body = method != "GET" and bool(options)
     if has_body:
-        model = body or bodies.body_of(verb, example or {}, in_path)
+        model = body or bodies.body_of(verb, in_path)
         is_needed = any(one.is_required() for one in model.model_fields.values())
         hint, default = (model, ...) if is_needed else (model | None, None)
         taken.append(_parameter("body", Annotated[hint, Body()], default))
@@ -91,6 +91,7 @@ def verb_route(
     serve.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]  # what FastAPI reads
     own = inspect.unwrap(verb)
     said = operation(
+        noun,
         own.__name__,
         get_type_hints(own)["return"],
         scope,
