@@ -106,7 +106,6 @@ _JOB = {"parameters": {"job_id": "$response.body#/id"}}
         "write",
         409,
         status=202,
-        body=True,
         writes=True,
         responses={
             202: {

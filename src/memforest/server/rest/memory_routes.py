@@ -35,7 +35,7 @@ verb_route(routes, "asking", "POST /search", Verbs.search, "read", body=bodies.S
 verb_route(routes, "asking", "POST /ask", Verbs.ask, "read")
 
 
-@routes.post("/context", **operation("asking", "context", Context, "read", body=True))
+@routes.post("/context", **operation("asking", "context", Context, "read"))
 async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     """Return evidence for a question as text for a prompt, as much as fits into `max_tokens`."""
     given = body.options()
@@ -83,14 +83,7 @@ verb_route(routes, "messages", "POST /messages", Verbs.add, "write", 409, body=b
 @routes.put(
     "/sessions/{session_id}",
     **operation(
-        "sessions",
-        "ingest_session",
-        IngestResult,
-        "write",
-        409,
-        body=True,
-        ingests=True,
-        responses={201: {"model": IngestResult, "description": "The session is new."}},
+        "sessions", "ingest_session", IngestResult, "write", 409, ingests=True, created="The session is new."
     ),
 )
 async def ingest_session(
@@ -148,7 +141,7 @@ verb_route(routes, "upkeep", "GET /stale", Verbs.stale, "read")
 verb_route(routes, "upkeep", "POST /expire", Verbs.expire, "delete")
 
 
-@routes.post("/resume", **operation("upkeep", "resume", list[IngestResult], "admin", body=True, ingests=True))
+@routes.post("/resume", **operation("upkeep", "resume", list[IngestResult], "admin", ingests=True))
 async def resume(
     user_id: UserId, who: Who, forest: Forest, body: Annotated[bodies.ResumeBody | None, Body()] = None
 ) -> Response:
@@ -160,9 +153,7 @@ verb_route(routes, "indexes", "GET /indexes", Verbs.indexes, "read")
 verb_route(routes, "indexes", "POST /advance", Verbs.advance, "write", ingests=True)
 
 
-@routes.put(
-    "/indexes/{name}", **operation("indexes", "add_index", IndexView, "admin", 409, body=True, ingests=True)
-)
+@routes.put("/indexes/{name}", **operation("indexes", "add_index", IndexView, "admin", 409, ingests=True))
 async def add_index(
     name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
 ) -> Response:

@@ -315,7 +315,7 @@ def operation(
     scope: Scope,
     *fails: int,
     status: int = 200,
-    body: bool = False,
+    created: str = "",
     writes: bool = False,
     ingests: bool = False,
     scopes: str | None = None,
@@ -330,13 +330,15 @@ def operation(
         scope: that a key needs.
         *fails: statuses of problems beside those that every route may answer.
         status: of the answer.
-        body: it takes one.
+        created: what is new where it answers 201.
         writes: it may write to the memory.
         ingests: it counts among the ingests of the tenant.
         scopes: what the document says of the scopes that a key needs, where `dependencies` decide on them.
         **more: further arguments; `responses` are added to those that are made here.
     """
-    responses = {**can_fail(*fails, body=body, writes=writes or ingests), **more.pop("responses", {})}
+    responses = {**can_fail(*fails, writes=writes or ingests), **more.pop("responses", {})}
+    if created:
+        responses[201] = {"model": answers, "description": created}
     return {
         "tags": [noun],
         "operation_id": verb,

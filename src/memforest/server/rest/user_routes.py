@@ -65,16 +65,7 @@ async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cur
 
 @routes.put(
     "/users/{user_id}",
-    **operation(
-        "users",
-        "register_user",
-        User,
-        "write",
-        409,
-        body=True,
-        writes=True,
-        responses={201: {"model": User, "description": "The user had no memory."}},
-    ),
+    **operation("users", "register_user", User, "write", 409, writes=True, created="The user had no memory."),
 )
 async def register_user(
     request: Request,
@@ -107,9 +98,7 @@ async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
     return answer(await memory.delete_all(dry_run=dry_run))
 
 
-@routes.post(
-    "/users/{user_id}/merge", **operation("users", "merge", MergeResult, "admin", body=True, ingests=True)
-)
+@routes.post("/users/{user_id}/merge", **operation("users", "merge", MergeResult, "admin", ingests=True))
 async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     """Merge another user's memory into this one; the other stays as it is."""
     given = body.options()
@@ -118,7 +107,7 @@ async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
 
 @routes.post(
     "/merge_user_forests",
-    **operation("users", "merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
+    **operation("users", "merge_user_forests", ForestMergeResult, "admin", ingests=True),
 )
 async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserForestsBody) -> Response:
     """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
@@ -286,9 +275,6 @@ async def export(
         "import_",
         MemoryImport,
         "write",
-        400,
-        413,
-        415,
         ingests=True,
         openapi_extra={"requestBody": {"required": True, **_FILE}},
     ),

@@ -71,8 +71,7 @@ def verb_route(
     in_path = re.findall(r"{(\w+)}", path)
     options = {name: one for name, one in options_of(verb).model_fields.items() if name not in in_path}
     taken = [_parameter("memory", bodies.Memory), *(_parameter(name, IN_PATH[name]) for name in in_path)]
-    has_body = method != "GET" and bool(options)
-    if has_body:
+    if options and method != "GET":
         model = body or bodies.body_of(verb, in_path)
         is_needed = any(one.is_required() for one in model.model_fields.values())
         hint, default = (model, ...) if is_needed else (model | None, None)
@@ -96,7 +95,6 @@ def verb_route(
         get_type_hints(own)["return"],
         scope,
         *fails,
-        body=has_body,
         **{"writes": scope in ("write", "delete"), **more},
     )
     about = (inspect.getdoc(own) or "").partition("\n\n")[0]
