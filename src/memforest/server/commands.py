@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, StopCommand, command, flag, options, shared_options, takes
-from memforest.cli.screen import Screen, clean, columns
+from memforest.cli.screen import Screen, clean
 from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
@@ -233,18 +233,19 @@ def _store(call: Call) -> closing[KeyStore]:
 
 
 def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
-    table = columns("dim", "bold", "", "", "", "", "")
-    for one, state in found:
-        table.add_row(
+    rows = (
+        (
             one.id,
             clean(one.name, 40),
             state,
-            "" if one.tenant is None else clean(one.tenant, 40),
-            "" if one.user is None else clean(one.user, 40),
+            clean(one.tenant or "", 40),
+            clean(one.user or "", 40),
             ",".join(one.scopes),
             "never used" if one.used is None else f"used {screen.minute(one.used)}",
         )
-    screen.put(table)
+        for one, state in found
+    )
+    screen.table(("dim", "bold", "", "", "", "", ""), rows)
 
 
 NONE = "none"

@@ -240,18 +240,10 @@ class Site:
                     raise ForbiddenError(ELSEWHERE)
                 form = await self._checked_form(request, session) if posted else {}
                 async with self._access.forest(who) as forest:
-                    visit = PageRequest(
-                        request,
-                        self._templates,
-                        who,
-                        forest,
-                        self._sessions.token(session),
-                        credential is not None,
-                        form,
-                        lambda: self._identify(request, credential),
-                        self._intake,
-                    )
-                    answer = await handler(visit)
+                    token, keyed = self._sessions.token(session), credential is not None
+                    again = partial(self._identify, request, credential)
+                    shown = (self._templates, who, forest, token, keyed, form, again, self._intake)
+                    answer = await handler(PageRequest(request, *shown))
             except UnauthenticatedError:
                 self._sessions.end(session)
                 answer = _redirect(request, "login")
