@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from memforest.cli.call import (
-    Call,
-    budget_options,
-    command,
-    embedder_option,
-    flag,
-    read_pairs,
-    repeated,
-)
+from memforest.cli.call import Call, budget_options, command, embedder_option, flag, read_pairs, repeated
 from memforest.cli.screen import Screen, clean, counted, progress_bars, size
 from memforest.errors import StoreWriteError
 

@@ -31,15 +31,7 @@ from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere, place_of_origin
 from memforest.server.jobs import Intake, IntakeBounds
-from memforest.server.rest import (
-    compat,
-    job_routes,
-    memory_routes,
-    metrics,
-    openapi,
-    problems,
-    user_routes,
-)
+from memforest.server.rest import compat, job_routes, memory_routes, metrics, openapi, problems, user_routes
 from memforest.server.rest.metrics import Measured, Metrics
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
