@@ -1,38 +1,157 @@
-"""REST routes for one memory: sessions and turns, questions, facts and their correction, entities, time, trees and upkeep."""
+"""REST routes for one memory: sessions and turns, questions, facts and their correction, entities, time, trees and upkeep.
+
+Those that are a verb and no more are made of its signature, which says what they take, and its docstring; only the address and
+the scope are said here. Those that do something else beside are functions.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from fastapi import Body, Request, Response
+from fastapi import Body, Query, Request, Response
+from pydantic import AfterValidator
+from pydantic.fields import FieldInfo
 
 from memforest.errors import NotFoundError
 from memforest.memory.user import AsyncUserMemory as Verbs
+from memforest.memory.verbs import options_of
 from memforest.read.receipts import DeleteReceipt
 from memforest.read.results import IngestResult
 from memforest.read.stored import IndexView
+from memforest.server.auth import Scope
 from memforest.server.rest import bodies
-from memforest.server.rest.bodies import (
-    DryRun,
-    FactId,
-    IdempotencyKey,
-    IndexName,
-    Memory,
-    SessionId,
-    TurnId,
-    UserId,
-    encoded,
-)
+from memforest.server.rest.bodies import DryRun, IdempotencyKey, IndexName, Memory, SessionId, UserId, encoded
 from memforest.server.rest.problems import http_problem
-from memforest.server.rest.routing import Context, Forest, Who, answer, located, operation, strict_router
-from memforest.server.rest.verbs import verb_route
+from memforest.server.rest.routing import (
+    Context,
+    Forest,
+    Who,
+    answer,
+    located,
+    operation,
+    read_json,
+    strict_router,
+)
+from memforest.settings import MAX_ID_CHARS, MAX_TIME_CHARS
 from memforest.trees.attached import INDEXES
 
 routes = strict_router("/v1/users/{user_id}")
 
-verb_route(routes, "asking", "POST /search", Verbs.search, "read", body=bodies.SearchBody)
-verb_route(routes, "asking", "POST /ask", Verbs.ask, "read")
+IN_PATH = {
+    "fact_id": bodies.FactId,
+    "session_id": SessionId,
+    "entity": bodies.EntityId,
+    "key": bodies.CorrectionKey,
+}
+"""Options that a path may have."""
+IN_QUERY = {
+    "limit": bodies.PageSize,
+    "cursor": bodies.Cursor,
+    "after": bodies.Cursor,
+    "filters": bodies.Filters,
+}
+"""Options that have another form in a query than their type tells."""
+TIMES = "ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."
+PAGE = 50
+"""Items of a page where a verb would return all."""
+
+
+def verb_route(
+    noun: str,
+    where: str,
+    verb: Callable[..., Any],
+    scope: Scope,
+    *fails: int,
+    body: Any = None,
+    **more: Any,
+) -> None:
+    """Add the route of a verb of a user's memory.
+
+    Options that are not in the path are in the query of a GET, and in the body of any other method.
+
+    Args:
+        noun: what it is about: the tag in the document.
+        where: its method and path, as ``"GET /facts"``; names in the path are options of the verb.
+        verb: of `AsyncUserMemory`.
+        scope: that a key needs.
+        *fails: statuses of problems beside those that every route may answer.
+        body: its model, if it is not made of the verb's options alone.
+        **more: further arguments of `operation`.
+    """
+    method, path = where.split(" ")
+    in_path = re.findall(r"{(\w+)}", path)
+    options = {name: one for name, one in options_of(verb).model_fields.items() if name not in in_path}
+    taken = [_parameter("memory", Memory), *(_parameter(name, IN_PATH[name]) for name in in_path)]
+    if options and method != "GET":
+        model = body or bodies.body_of(verb, in_path)
+        is_needed = any(one.is_required() for one in model.model_fields.values())
+        hint, default = (model, ...) if is_needed else (model | None, None)
+        taken.append(_parameter("body", Annotated[hint, Body()], default))
+    else:
+        taken += [_in_query(name, option) for name, option in options.items()]
+    if "idempotency_key" in options:
+        taken.append(_parameter("idempotency_key", IdempotencyKey, None))
+
+    async def serve(memory: Verbs, body: bodies.Body | None = None, **asked: Any) -> Response:
+        given = {name: one for name, one in asked.items() if one is not None}
+        if "filters" in given:
+            given["filters"] = read_json(given["filters"].encode(), "filters")
+        return answer(await verb(memory, **given, **bodies.given_options(body)))
+
+    serve.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]  # what FastAPI reads
+    own = inspect.unwrap(verb)
+    said = operation(
+        noun,
+        own.__name__,
+        get_type_hints(own)["return"],
+        scope,
+        *fails,
+        **{"writes": scope in ("write", "delete"), **more},
+    )
+    about = (inspect.getdoc(own) or "").partition("\n\n")[0]
+    routes.add_api_route(path, serve, methods=[method], name=own.__name__, description=about, **said)
+
+
+def _parameter(name: str, hint: Any, default: Any = ...) -> inspect.Parameter:
+    given = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=given)
+
+
+def _in_query(name: str, option: FieldInfo) -> inspect.Parameter:
+    """Return an option as a parameter of the query, where everything is a text."""
+    hint, *_ = get_args(option.annotation) or (option.annotation,)
+    default: Any = ... if option.is_required() else option.default
+    if name in IN_QUERY:
+        return _parameter(name, IN_QUERY[name], PAGE if name == "limit" and default is None else default)
+    about, form = option.description or "", list(option.metadata)
+    if hint is datetime:
+        hint = str
+        form.append(_text(MAX_TIME_CHARS, f"{about} {TIMES}", format="date-time"))
+    elif hint is str:
+        told: dict[str, Any] = {"enum": list(INDEXES)} if name == "index" else {"pattern": bodies.ID_PATTERN}
+        form += [AfterValidator(bodies.checked), _text(MAX_ID_CHARS, about, **told)]
+    elif get_origin(hint) is tuple:
+        hint = list[str]
+        form.append(Query(min_length=2, max_length=2, description=f"{about} As two values."))
+    elif hint is int or int in get_args(hint):
+        form = [*bodies.whole((*get_args(hint)[1:], *form)), Query(description=about)]
+        hint = int
+    else:
+        form.append(Query(description=about))
+    return _parameter(name, Annotated[(hint | None if default is None else hint, *form)], default)
+
+
+def _text(most: int, about: str, **told: Any) -> Any:
+    return Query(min_length=1, max_length=most, description=about, json_schema_extra=told)
+
+
+verb_route("asking", "POST /search", Verbs.search, "read", body=bodies.SearchBody)
+verb_route("asking", "POST /ask", Verbs.ask, "read")
 
 
 @routes.post("/context", **operation("asking", "context", Context, "read"))
@@ -46,38 +165,38 @@ async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     return answer({"context": text, "warnings": found.warnings})
 
 
-verb_route(routes, "entities", "GET /entities", Verbs.entities, "read")
-verb_route(routes, "entities", "POST /entities/merge", Verbs.merge_entities, "write")
-verb_route(routes, "entities", "POST /entities/split", Verbs.split_entity, "write")
-verb_route(routes, "entities", "GET /entities/choices", Verbs.entity_choices, "read")
-verb_route(routes, "entities", "GET /relations/{entity}", Verbs.relations, "read")
-verb_route(routes, "entities", "GET /path", Verbs.path, "read")
-verb_route(routes, "entities", "GET /graph", Verbs.graph, "read")
+verb_route("entities", "GET /entities", Verbs.entities, "read")
+verb_route("entities", "POST /entities/merge", Verbs.merge_entities, "write")
+verb_route("entities", "POST /entities/split", Verbs.split_entity, "write")
+verb_route("entities", "GET /entities/choices", Verbs.entity_choices, "read")
+verb_route("entities", "GET /relations/{entity}", Verbs.relations, "read")
+verb_route("entities", "GET /path", Verbs.path, "read")
+verb_route("entities", "GET /graph", Verbs.graph, "read")
 
-verb_route(routes, "facts", "GET /facts", Verbs.list, "read")
-verb_route(routes, "facts", "GET /facts/{fact_id}", Verbs.get, "read")
-verb_route(routes, "facts", "GET /facts/{fact_id}/history", Verbs.history, "read")
-verb_route(routes, "facts", "PATCH /facts/{fact_id}", Verbs.update, "write", 409)
-verb_route(routes, "facts", "POST /facts/{fact_id}/pin", Verbs.pin, "write", 409)
-verb_route(routes, "facts", "POST /facts/{fact_id}/forget", Verbs.forget, "delete", 409)
-verb_route(routes, "facts", "POST /corrections/{key}/undo", Verbs.undo, "write", 409)
-verb_route(routes, "facts", "POST /delete", Verbs.delete, "delete")
+verb_route("facts", "GET /facts", Verbs.list, "read")
+verb_route("facts", "GET /facts/{fact_id}", Verbs.get, "read")
+verb_route("facts", "GET /facts/{fact_id}/history", Verbs.history, "read")
+verb_route("facts", "PATCH /facts/{fact_id}", Verbs.update, "write", 409)
+verb_route("facts", "POST /facts/{fact_id}/pin", Verbs.pin, "write", 409)
+verb_route("facts", "POST /facts/{fact_id}/forget", Verbs.forget, "delete", 409)
+verb_route("facts", "POST /corrections/{key}/undo", Verbs.undo, "write", 409)
+verb_route("facts", "POST /delete", Verbs.delete, "delete")
 
 
 @routes.delete("/facts/{fact_id}", **operation("facts", "delete_fact", DeleteReceipt, "delete", writes=True))
-async def delete_fact(fact_id: FactId, memory: Memory, dry_run: DryRun = False) -> Response:
+async def delete_fact(fact_id: bodies.FactId, memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a fact, the sentences that it was made from, and everything that was made of them."""
     return answer(await memory.delete(fact_id, dry_run=dry_run))
 
 
-verb_route(routes, "timeline", "GET /timeline/{entity}", Verbs.timeline, "read")
-verb_route(routes, "profiles", "POST /profile", Verbs.profile, "read", body=bodies.ProfileBody, writes=True)
-verb_route(routes, "changes", "GET /changes", Verbs.changes, "read")
-verb_route(routes, "changes", "GET /diff", Verbs.diff, "read")
+verb_route("timeline", "GET /timeline/{entity}", Verbs.timeline, "read")
+verb_route("profiles", "POST /profile", Verbs.profile, "read", body=bodies.ProfileBody, writes=True)
+verb_route("changes", "GET /changes", Verbs.changes, "read")
+verb_route("changes", "GET /diff", Verbs.diff, "read")
 
-verb_route(routes, "sessions", "GET /sessions", Verbs.sessions, "read")
-verb_route(routes, "sessions", "GET /sessions/{session_id}", Verbs.turns, "read")
-verb_route(routes, "messages", "POST /messages", Verbs.add, "write", 409, body=bodies.AddBody, ingests=True)
+verb_route("sessions", "GET /sessions", Verbs.sessions, "read")
+verb_route("sessions", "GET /sessions/{session_id}", Verbs.turns, "read")
+verb_route("messages", "POST /messages", Verbs.add, "write", 409, body=bodies.AddBody, ingests=True)
 
 
 @routes.put(
@@ -124,21 +243,21 @@ async def delete_session(session_id: SessionId, memory: Memory, dry_run: DryRun 
     **operation("sessions", "delete_turn", DeleteReceipt, "delete", writes=True),
 )
 async def delete_turn(
-    session_id: SessionId, turn_id: TurnId, memory: Memory, dry_run: DryRun = False
+    session_id: SessionId, turn_id: bodies.TurnId, memory: Memory, dry_run: DryRun = False
 ) -> Response:
     """Delete one turn with everything that was made of it."""
     return answer(await memory.delete(turn=(session_id, turn_id), dry_run=dry_run))
 
 
-verb_route(routes, "trees", "GET /trees", Verbs.tree, "read", writes=True)
+verb_route("trees", "GET /trees", Verbs.tree, "read", writes=True)
 
-verb_route(routes, "upkeep", "GET /stats", Verbs.stats, "read")
-verb_route(routes, "upkeep", "POST /verify", Verbs.verify, "admin")
-verb_route(routes, "upkeep", "POST /repair", Verbs.repair, "admin", writes=True)
-verb_route(routes, "upkeep", "POST /flush", Verbs.flush, "write", ingests=True)
-verb_route(routes, "upkeep", "POST /rebuild", Verbs.rebuild, "admin", ingests=True)
-verb_route(routes, "upkeep", "GET /stale", Verbs.stale, "read")
-verb_route(routes, "upkeep", "POST /expire", Verbs.expire, "delete")
+verb_route("upkeep", "GET /stats", Verbs.stats, "read")
+verb_route("upkeep", "POST /verify", Verbs.verify, "admin")
+verb_route("upkeep", "POST /repair", Verbs.repair, "admin", writes=True)
+verb_route("upkeep", "POST /flush", Verbs.flush, "write", ingests=True)
+verb_route("upkeep", "POST /rebuild", Verbs.rebuild, "admin", ingests=True)
+verb_route("upkeep", "GET /stale", Verbs.stale, "read")
+verb_route("upkeep", "POST /expire", Verbs.expire, "delete")
 
 
 @routes.post("/resume", **operation("upkeep", "resume", list[IngestResult], "admin", ingests=True))
@@ -149,8 +268,8 @@ async def resume(
     return answer(await forest.resume(who.user_id(user_id), **bodies.given_options(body)))
 
 
-verb_route(routes, "indexes", "GET /indexes", Verbs.indexes, "read")
-verb_route(routes, "indexes", "POST /advance", Verbs.advance, "write", ingests=True)
+verb_route("indexes", "GET /indexes", Verbs.indexes, "read")
+verb_route("indexes", "POST /advance", Verbs.advance, "write", ingests=True)
 
 
 @routes.put("/indexes/{name}", **operation("indexes", "add_index", IndexView, "admin", 409, ingests=True))
