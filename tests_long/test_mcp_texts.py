@@ -21,9 +21,9 @@ from memforest import errors
 from memforest.read.results import Evidence, IngestResult
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
 from memforest.records import SpokenText
+from memforest.server.auth import MOST_SENTENCE
 from memforest.server.mcp import shapes
 from memforest.server.mcp.shapes import (
-    MOST_SENTENCE,
     Message,
     of_arguments,
     of_error,

@@ -25,7 +25,7 @@ from tests_long.serving import app_of
 from memforest import AsyncMemForest, errors
 from memforest.memory.user import AsyncUserMemory
 from memforest.memory.verbs import options_of
-from memforest.server.auth import STATUS
+from memforest.server.auth import told_of
 from memforest.server.rest.problems import title_of
 from memforest.server.rest.routing import SCOPES
 from memforest.settings import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
@@ -198,7 +198,7 @@ def _errors() -> str:
     rows: list[tuple[str, ...]] = [("type", "status", "what it means")]
     for name in errors.__all__:
         kind = getattr(errors, name)
-        status = next(status for one, status in STATUS if issubclass(kind, one))
+        status, _ = told_of(kind)
         shown = f"{status}, 507 of a full disk" if name == "StoreWriteError" else str(status)
         rows.append((f"`{name}`", shown, f"{title_of(kind)}."))
     return _table(rows)

@@ -28,7 +28,6 @@ from memforest.server.rest.bodies import (
     AddBody,
     SearchBody,
     encoded,
-    pair,
     settings_body,
 )
 from memforest.server.rest.routing import read_json
@@ -102,12 +101,6 @@ def test_what_is_no_json(text: str) -> None:
     with pytest.raises(InputError) as found:
         read_json(text.encode(), "filters")
     assert "11111" not in str(found.value)
-
-
-def test_a_pair_is_two_values() -> None:
-    """Or nothing."""
-    assert pair(None) is None
-    assert pair(["a", "b"]) == ("a", "b")
 
 
 @each(

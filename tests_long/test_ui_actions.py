@@ -23,9 +23,8 @@ from tests_long.inspected import Browser, Keys, key, opened
 from memforest import errors
 from memforest.memory.forest import AsyncMemForest
 from memforest.read.stored import FactView
-from memforest.server.auth import Scope, status_of
+from memforest.server.auth import Scope, as_sentence, detail_of, status_of
 from memforest.server.ui.app import ui_app
-from memforest.server.ui.site import sentence_of
 
 FORMS: dict[str, Scope] = {
     "pin": "write",
@@ -209,11 +208,11 @@ def test_an_error_of_the_server_tells_nothing_of_the_server(
 ) -> None:
     """Its message may hold a path or an address; what is said instead is ours."""
     assert status_of(error) == status
-    assert "secret" not in sentence_of(error)
-    assert sentence_of(error).endswith(".")
+    assert "secret" not in detail_of(error)
+    assert as_sentence(detail_of(error)).endswith(".")
 
 
 @pytest.mark.parametrize("error", [errors.NotFoundError("no such fact"), errors.InputError("give a day")])
 def test_an_error_of_the_reader_says_what_is_wrong(error: errors.MemForestError) -> None:
     """In the words of the core."""
-    assert sentence_of(error) == str(error)
+    assert detail_of(error) == str(error)

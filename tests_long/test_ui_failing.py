@@ -33,11 +33,11 @@ from memforest.errors import (
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.server.access import KeyedAccess
-from memforest.server.auth import OpenAccess, place_of
+from memforest.server.auth import OpenAccess, as_sentence, detail_of, place_of
 from memforest.server.mcp.http import http_app
 from memforest.server.serving import ServerSettings, create_server
 from memforest.server.ui.app import HEADERS, guarded, ui_app
-from memforest.server.ui.site import Sessions, sentence_of
+from memforest.server.ui.site import Sessions
 
 SECRET = "/srv/secret/ann.db: I live in Berlin"
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -228,14 +228,14 @@ def test_the_place_is_the_innermost_of_ours() -> None:
 @each(
     ("error", "said"),
     [
-        (SchemaVersionError(SECRET), "Another version of memforest wrote this memory"),
-        (StoreKeyError(SECRET), "This memory is encrypted"),
+        (SchemaVersionError(SECRET), "Another version of memforest wrote the memory"),
+        (StoreKeyError(SECRET), "The memory is encrypted"),
         (CorruptStoreError(SECRET), "`memforest repair` mends"),
-        (StoreLockedError(SECRET), "Try again in a moment"),
+        (StoreLockedError(SECRET), "try again"),
         (StoreError(SECRET), "`memforest doctor` says why"),
     ],
 )
 def test_a_store_that_cannot_be_read_says_what_to_do(error: StoreError, said: str) -> None:
     """By its kind, and without its own words, which name a path."""
-    assert said in sentence_of(error)
-    assert "secret" not in sentence_of(error)
+    assert said in as_sentence(detail_of(error))
+    assert "secret" not in detail_of(error)

@@ -80,13 +80,7 @@ def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
 @question_options
 @flag("--statements", help="Show the statements by which pieces are found, too.")
 def search(
-    call: Call,
-    /,
-    question: str,
-    statements: bool,
-    rerank: bool,
-    timezone: str | None,
-    **given: Any,
+    call: Call, /, question: str, statements: bool, rerank: bool, timezone: str | None, **given: Any
 ) -> None:
     """Find the evidence for a question, best first.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from rich.text import Text
@@ -28,9 +28,7 @@ MOST_RELATIONS = 3
 @page_limit(50, "Most entities that are listed.")
 @cursor_option
 @flag("--choices", help="Instead list what people have decided on who is who.")
-def entities(
-    call: Call, kind: str | None, query: str | None, limit: int, cursor: str | None, choices: bool
-) -> None:
+def entities(call: Call, /, kind: str | None, query: str | None, choices: bool, **page: Any) -> None:
     """List whom and what statements name, those that most name first, with all names of each.
 
     Where names that differ were taken for one entity, it is said why; `memforest split-entity` keeps one of them apart.
@@ -41,7 +39,7 @@ def entities(
         call.run(lambda memory: memory.entity_choices(), draw_choices, none="nothing was decided")
         return
     call.run(
-        lambda memory: memory.entities(kind, query, limit=limit, cursor=cursor),  # type: ignore[arg-type]  # one of the choices
+        lambda memory: memory.entities(kind, query, **page),  # type: ignore[arg-type]  # one of the choices
         lambda screen, page: _draw_page(call, screen, page),
     )
 
@@ -199,21 +197,16 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
     help="The index that keeps it, or `graph` for what the graph tells; by default the index of those who speak.",
 )
 @flag("--written", help="Have the chat model write what the graph tells of NAME, in one call.")
-def profile(
-    call: Call, name: str | None, as_of: str | None, said_by: str | None, index: str | None, written: bool
-) -> None:
+def profile(call: Call, /, name: str | None, **given: Any) -> None:
     """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
 
     Below each line stands where it was said, and below the profile what has been said since the month ended. The index timem
     keeps one of each month (`memforest index add timem`). Without it, and of whom or what never spoke, the profile says
     what is so and what was said last.
     """
-    if written and name is None:
+    if given["written"] and name is None:
         raise click.UsageError("--written is of one NAME")
-    found = call.run(
-        lambda memory: memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written),
-        draw_profile,
-    )
+    found = call.run(lambda memory: memory.profile(name, **given), draw_profile)
     if found.unsupported:
         call.warn([f"{counted(len(found.unsupported), 'line')} without a source left out; --json has them"])
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,12 +32,13 @@ _IN_OPTIONS = (
 
 @command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@takes("--format", "format_name", of="NAME", help="Format of the files; told by their content by default.")
+@takes("--format", of="NAME", help="Format of the files; told by their content by default.")
 @flag("--dry-run", help="Show what the files hold, and store nothing.")
 @takes("--session", "session_id", of="ID", help="Name of the file's only session, or of its chat.")
 @takes("--timestamp", of="TIME", help="When messages without a time of their own were said.")
 @takes(
     "--name",
+    "display_name",
     of="NAME",
     help="Who the user is: of messages that say 'role: user', and among the participants.",
 )
@@ -53,18 +54,15 @@ _IN_OPTIONS = (
 @budget_options
 def ingest(
     call: Call,
+    /,
     files: tuple[Path, ...],
-    format_name: str | None,
-    dry_run: bool,
-    session_id: str | None,
-    timestamp: str | None,
-    name: str | None,
     no_infer: bool,
-    replace: bool,
     timezone: str | None,
     day_first: bool | None,
     embedder: str | None,
-    **bounds: int | None,
+    max_calls: int | None,
+    max_tokens: int | None,
+    **given: Any,
 ) -> None:
     """Make memory of chat files.
 
@@ -79,7 +77,7 @@ def ingest(
     users: dict[str, None] = {}
     settings = {"timezone": timezone, "day_first": day_first, "embedder": embedder}
     try:
-        with call.forest(**settings) as forest, write_bar(quiet=call.as_json or dry_run) as show:
+        with call.forest(**settings) as forest, write_bar(quiet=call.as_json or given["dry_run"]) as show:
 
             def report(one: IngestProgress) -> None:
                 users[one.user_id] = None
@@ -88,15 +86,10 @@ def ingest(
             result = forest.import_file(
                 asked,
                 [_standard_input() if str(path) == "-" else path for path in files],
-                format=format_name,
-                session_id=session_id,
-                timestamp=timestamp,
-                display_name=name,
+                **given,
                 default_user=call.user or DEFAULT_USER,
                 infer=not no_infer,
-                replace=replace,
-                dry_run=dry_run,
-                budget=forest.config.ingest_budget.narrowed(**bounds),
+                budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
                 on_session=progress.append,
                 on_progress=report,
             )

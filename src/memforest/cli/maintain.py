@@ -43,12 +43,7 @@ CONFIGURED = "configured"
 @flag("--dry-run", help="Count what is stale, and make nothing.")
 @budget_options
 def rebuild(
-    call: Call,
-    stale: bool,
-    index: str | None,
-    embedder: str | None,
-    dry_run: bool,
-    **bounds: int | None,
+    call: Call, /, stale: bool, index: str | None, embedder: str | None, dry_run: bool, **bounds: int | None
 ) -> None:
     """Make anew what is derived: what is stale, one index, or every vector.
 

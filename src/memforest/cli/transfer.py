@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from memforest.cli.call import (
-    Call,
-    budget_options,
-    command,
-    embedder_option,
-    flag,
-    read_pairs,
-    repeated,
-)
+from memforest.cli.call import Call, budget_options, command, embedder_option, flag, read_pairs, repeated
 from memforest.cli.screen import Screen, clean, counted, progress_bars, size
 from memforest.errors import StoreWriteError
 
@@ -266,14 +258,14 @@ def _can_ask() -> bool:
 @budget_options
 def merge(
     call: Call,
+    /,
     from_user: str,
     from_dir: Path | None,
-    dry_run: bool,
-    same_person: bool | None,
     same: dict[str, Any],
-    apart: tuple[str, ...],
     embedder: str | None,
-    **bounds: int | None,
+    max_calls: int | None,
+    max_tokens: int | None,
+    **given: Any,
 ) -> None:
     """Merge the memory of one user into that of another.
 
@@ -288,11 +280,9 @@ def merge(
         done = forest.user(into).merge(
             from_user,
             directory=from_dir,
-            dry_run=dry_run,
-            same_person=same_person,
+            **given,
             same={key: str(name) for key, name in same.items()},
-            apart=list(apart),
-            budget=forest.config.ingest_budget.narrowed(**bounds),
+            budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
         )
         call.warn(done.warnings)
         call.show({"merged": {into: done}}, lambda screen: _draw(screen, into, done))

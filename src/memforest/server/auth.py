@@ -27,6 +27,8 @@ from memforest.errors import ConfigError, ForbiddenError, UnauthenticatedError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.pool import no_memory
 from memforest.settings import Bound, Count, Settings, brief
+from memforest.text import cut
+from memforest.times import one_line
 
 PRINCIPAL = "memforest.principal"
 """Where the scope of a request in ASGI holds who makes it, from when the key was looked at."""
@@ -380,32 +382,6 @@ def _name_of(host: str) -> str | None:
     return name if good else None
 
 
-STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
-    (errors.UnauthenticatedError, 401),
-    (errors.ForbiddenError, 403),
-    (errors.RateLimitError, 429),
-    (errors.IssuerUnavailableError, 503),
-    (errors.NotFoundError, 404),
-    (errors.SessionConflictError, 409),
-    (errors.CorrectionError, 409),
-    (errors.IdempotencyError, 409),
-    (errors.InputError, 422),
-    (errors.ConfigError, 422),
-    (errors.StoreLockedError, 423),
-    (errors.StoreError, 503),
-    (errors.ModelError, 503),
-    (errors.MemForestError, 500),
-)
-"""Class of an error -> HTTP status, the first that fits."""
-
-
-def status_of(error: errors.MemForestError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, errors.StoreWriteError) and is_full(error):
-        return 507
-    return next(status for kind, status in STATUS if isinstance(error, kind))
-
-
 def is_full(error: BaseException) -> bool:
     """Return whether an error or its cause says that a disk or quota is full.
 
@@ -439,48 +415,86 @@ def place_of(error: BaseException) -> str:
     return found
 
 
-_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.StoreLockedError, "another process is writing to this memory; try again"),
-    (errors.StoreClosedError, "the memory was closed meanwhile; try again"),
-    (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
-    (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
-    (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
-    (errors.SchemaVersionError, "another version of memforest wrote the memory"),
-    (errors.IndexStateError, "the trees of an index cannot be made; the other indexes are not concerned"),
-    (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
-    (errors.StoreError, "the memory cannot be used; the server's log says more"),
-    (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),
-    (errors.ModelRequestError, "the model does not accept this request: it may be too long"),
-    (errors.StepError, "a model's reply could not be used; what was received is stored, and resume goes on"),
-    (errors.EmbedderMismatchError, "the memory was made with another embedder than the server's"),
-    (errors.WeightsError, "the weights of a model cannot be used; the server's log says more"),
-    (errors.ModelRefusedError, "a model refuses the server's requests; its settings need attention"),
-    (errors.ModelError, "a model cannot be reached; what was received is stored, try again"),
-    (errors.ConfigError, "the server's configuration does not allow this"),
-    (errors.SomeUsersFailedError, "it is done for all users but some; the server's log names them"),
-    (errors.MemForestError, "the server could not do this; its log says more"),
+TOLD: tuple[tuple[type[errors.MemForestError], int, str], ...] = (
+    (errors.UnauthenticatedError, 401, ""),
+    (errors.ForbiddenError, 403, ""),
+    (errors.RateLimitError, 429, ""),
+    (errors.IssuerUnavailableError, 503, ""),
+    (errors.AccessError, 500, ""),
+    (errors.NotFoundError, 404, ""),
+    (errors.SessionConflictError, 409, ""),
+    (errors.CorrectionError, 409, ""),
+    (errors.IdempotencyError, 409, ""),
+    (errors.InputError, 422, ""),
+    (errors.StoreLockedError, 423, "another process is writing to this memory; try again"),
+    (errors.StoreClosedError, 503, "the memory was closed meanwhile; try again"),
+    (errors.StoreReplacedError, 503, "the memory was deleted or replaced meanwhile; try again"),
+    (
+        errors.CorruptStoreError,
+        503,
+        "the memory is damaged; `memforest verify` says where, `memforest repair` mends",
+    ),
+    (errors.StoreKeyError, 503, "the memory is encrypted otherwise than the server is set up for"),
+    (errors.SchemaVersionError, 503, "another version of memforest wrote the memory"),
+    (
+        errors.IndexStateError,
+        503,
+        "the trees of an index cannot be made; the other indexes are not concerned",
+    ),
+    (
+        errors.StoreWriteError,
+        503,
+        "the memory cannot be read or written; its disk or directory needs attention",
+    ),
+    (errors.StoreError, 503, "the memory cannot be used just now; `memforest doctor` says why"),
+    (errors.BudgetError, 503, "what the call may spend on models is used up; what was made stays"),
+    (errors.ModelRequestError, 503, "the model does not accept this request: it may be too long"),
+    (
+        errors.StepError,
+        503,
+        "a model's reply could not be used; what was received is stored, and resume goes on",
+    ),
+    (errors.EmbedderMismatchError, 503, "the memory was made with another embedder than the server's"),
+    (errors.WeightsError, 503, "the weights of a model cannot be used; the server's log says more"),
+    (errors.ModelRefusedError, 503, "a model refuses the server's requests; its settings need attention"),
+    (errors.ModelError, 503, "a model cannot be reached; what was received is stored, try again"),
+    (errors.ConfigError, 422, "the server's configuration does not allow this"),
+    (errors.SomeUsersFailedError, 500, "it is done for all users but some; the server's log names them"),
+    (errors.MemForestError, 500, "the server could not do this; its log says more"),
 )
+"""Class of an error, its HTTP status, and what is told of it, the first that fits; nothing where its message is about what was
+asked, and is told as it is."""
 FULL = "the disk of the server is full; what was received before is kept, and resume goes on with it when there is room"
 
 DETAIL_CHARS = 2_000
-OWN_WORDS = (
-    errors.InputError,
-    errors.NotFoundError,
-    errors.SessionConflictError,
-    errors.CorrectionError,
-    errors.AccessError,
-)
-"""Errors whose message is about what was asked, and is told as it is."""
 _PLACE = re.compile(r"://|(?:^|[\s'\"=(])(?:~?/|[A-Za-z]:[\\/])\S")
 """An address or a path."""
 
 
+def told_of(kind: type[errors.MemForestError]) -> tuple[int, str]:
+    """Return the HTTP status of a class of error, and the text that takes the place of its message; empty where that is told."""
+    return next((status, text) for known, status, text in TOLD if issubclass(kind, known))
+
+
+def status_of(error: errors.MemForestError) -> int:
+    """Return the HTTP status of an error."""
+    is_out = isinstance(error, errors.StoreWriteError) and is_full(error)
+    return 507 if is_out else told_of(type(error))[0]
+
+
 def detail_of(error: errors.MemForestError) -> str:
     """Return the detail of an error that the caller may see."""
-    if isinstance(error, OWN_WORDS):
+    _, fixed = told_of(type(error))
+    if not fixed or (isinstance(error, errors.ConfigError) and not _PLACE.search(str(error))):
         return str(error)[:DETAIL_CHARS]
-    if isinstance(error, errors.ConfigError) and not _PLACE.search(str(error)):
-        return str(error)[:DETAIL_CHARS]
-    if status_of(error) == 507:
-        return FULL
-    return next(text for kind, text in _FIXED if isinstance(error, kind))
+    return FULL if status_of(error) == 507 else fixed
+
+
+MOST_SENTENCE = 400
+
+
+def as_sentence(text: str) -> str:
+    """Return a text on one line, cut where it is long, with a capital letter and a full stop."""
+    text = cut(one_line(text), MOST_SENTENCE)
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -12,24 +12,31 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.screen import Screen, clean, columns
+from memforest.cli.call import Call, StopCommand, command, flag, options, shared_options, takes
+from memforest.cli.screen import Screen, clean
 from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
     import socket
 
     from memforest.memory.forest import AsyncMemForest
-    from memforest.server.auth import Access, AccessSettings
+    from memforest.server.auth import AccessSettings
     from memforest.server.keys import KeyStore, KeyView
     from memforest.server.ui.site import TicketAccess
 
 
 HOST = "127.0.0.1"
+
+
+def _port(default: int) -> Callable[[Any], Any]:
+    ports = click.IntRange(0, 65535)
+    return click.option(
+        "--port", default=default, show_default=True, type=ports, help="0 is any that is free."
+    )
 
 
 @contextmanager
@@ -48,15 +55,11 @@ def _extra(command: str, name: str) -> Iterator[None]:
         raise StopCommand(what) from exc
 
 
-@click.command()
-@click.option(
-    "--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
-)
+@command()
+@_port(0)
 @click.option(
     "--open/--no-open", "opens", default=True, show_default=True, help="Open the browser, if there is one."
 )
-@shared_options
-@pass_call
 def inspect(call: Call, port: int, opens: bool) -> None:
     """Look into the memories of --dir in a browser, until Ctrl-C.
 
@@ -64,15 +67,14 @@ def inspect(call: Call, port: int, opens: bool) -> None:
     that user alone.
     """
     with _extra("inspect", "server"):
-        from memforest.server.serving import listen
+        from memforest.server.serving import listen, url_of
         from memforest.server.ui.site import TicketAccess
     from memforest.memory.forest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
     listening = listen(HOST, port, "--port 0 takes any that is free")
     access = TicketAccess(forest, user=call.user, owned=True)
-    root = f"http://{HOST}:{listening.getsockname()[1]}/ui"
-    url = f"{root}/enter?ticket={access.word}"
+    url = f"{url_of(HOST, listening)}/ui/enter?ticket={access.word}"
 
     def ready() -> None:
         at, once = f"The inspector is at {url}", "This address opens once. Ctrl-C ends it."
@@ -144,11 +146,11 @@ def keys(ctx: click.Context) -> None:
         call.command = f"keys {ctx.invoked_subcommand}"
 
 
-@keys.command()
+@command(group=keys)
 @click.argument("name")
-@click.option(
+@takes(
     "--tenant",
-    metavar="TENANT",
+    of="TENANT",
     help="Whose memories it is for; those directly in the directory, which are nobody's tenant, by default.",
 )
 @click.option(
@@ -159,13 +161,11 @@ def keys(ctx: click.Context) -> None:
     show_default=True,
     help="What it allows, with commas: read, write, delete, admin.",
 )
-@click.option(
+@takes(
     "--expires",
-    metavar="DURATION",
+    of="DURATION",
     help="How long it can be used: hours, days or weeks, such as 12h, 90d, 4w. For ever by default.",
 )
-@shared_options
-@pass_call
 def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str | None) -> None:
     """Make a key, and show it: this once, as only its hash is stored.
 
@@ -197,9 +197,7 @@ def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str 
     call.show(data, draw)
 
 
-@keys.command("list")
-@shared_options
-@pass_call
+@command("list", group=keys)
 def list_(call: Call) -> None:
     """List all keys that were ever made: id, name, state, tenant, user, scopes, and when each was used last."""
     from memforest.times import system_clock
@@ -218,13 +216,9 @@ def list_(call: Call) -> None:
     call.show(data, draw)
 
 
-@keys.command()
+@command(group=keys)
 @click.argument("which", metavar="KEY")
-@click.option(
-    "--erase", is_flag=True, help="Also erase its name, tenant and user, as when the user is deleted."
-)
-@shared_options
-@pass_call
+@flag("--erase", help="Also erase its name, tenant and user, as when the user is deleted.")
 def revoke(call: Call, which: str, erase: bool) -> None:
     """Revoke a key, by its id or name, for good; who uses it is refused from then on."""
     with _store(call) as store:
@@ -239,21 +233,20 @@ def _store(call: Call) -> closing[KeyStore]:
 
 
 def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
-    table = columns("dim", "bold", "", "", "", "", "")
-    for one, state in found:
-        table.add_row(
+    rows = (
+        (
             one.id,
             clean(one.name, 40),
             state,
-            "" if one.tenant is None else clean(one.tenant, 40),
-            "" if one.user is None else clean(one.user, 40),
+            clean(one.tenant or "", 40),
+            clean(one.user or "", 40),
             ",".join(one.scopes),
             "never used" if one.used is None else f"used {screen.minute(one.used)}",
         )
-    screen.put(table)
+        for one, state in found
+    )
+    screen.table(("dim", "bold", "", "", "", "", ""), rows)
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 NONE = "none"
 """What is written for a claim that is not read, or a limit that there is not."""
@@ -270,24 +263,21 @@ _RATE = 'Most requests of one {}; "none" for any number.'
 _INGESTS = "Most ingests of one tenant at once."
 
 
-def access_options(command: F) -> F:
-    """Add to a command the options that `read_access` reads."""
+def _shown(*names: str, of: str, default: Any, help: str, **more: Any) -> Callable[[Any], Any]:
+    return takes(*names, of=of, default=default, show_default=True, help=help, **more)
 
-    def option(*names: str, **more: Any) -> Callable[[F], F]:
-        return click.option(*names, show_default="default" in more, **more)
 
-    for one in (
-        option("--tenant-ingests", type=int, metavar="COUNT", default=16, help=_INGESTS),
-        option("--tenant-rate", metavar="RATE", default="6000/minute", help=_RATE.format("tenant")),
-        option("--rate", "key_rate", metavar="RATE", default="600/minute", help=_RATE.format("key or token")),
-        option("--oidc-scope-claim", metavar="CLAIM", default="scope", help=_SCOPE),
-        option("--oidc-user-claim", metavar="CLAIM", default="sub", help=_USER),
-        option("--oidc-tenant-claim", metavar="CLAIM", default="tenant", help=_TENANT),
-        option("--oidc-audience", metavar="NAME", envvar="MEMFOREST_OIDC_AUDIENCE", help=_AUDIENCE),
-        option("--oidc-issuer", metavar="URL", envvar="MEMFOREST_OIDC_ISSUER", help=_ISSUER),
-    ):
-        command = one(command)
-    return command
+access_options = options(
+    takes("--oidc-issuer", of="URL", envvar="MEMFOREST_OIDC_ISSUER", help=_ISSUER),
+    takes("--oidc-audience", of="NAME", envvar="MEMFOREST_OIDC_AUDIENCE", help=_AUDIENCE),
+    _shown("--oidc-tenant-claim", of="CLAIM", default="tenant", help=_TENANT),
+    _shown("--oidc-user-claim", of="CLAIM", default="sub", help=_USER),
+    _shown("--oidc-scope-claim", of="CLAIM", default="scope", help=_SCOPE),
+    _shown("--rate", "key_rate", of="RATE", default="600/minute", help=_RATE.format("key or token")),
+    _shown("--tenant-rate", of="RATE", default="6000/minute", help=_RATE.format("tenant")),
+    _shown("--tenant-ingests", of="COUNT", default=16, help=_INGESTS, type=int),
+)
+"""Gives a command the options that `read_access` reads."""
 
 
 def read_access(options: Mapping[str, Any]) -> AccessSettings:
@@ -317,16 +307,11 @@ def _or_none(given: str) -> str | None:
     return None if given.strip().lower() == NONE else given
 
 
-PORT = 8420
-
-
-@click.command()
+@command()
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key."
 )
-@click.option(
-    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
-)
+@_port(8420)
 @access_options
 @click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
 @click.option(
@@ -357,8 +342,6 @@ PORT = 8420
     show_default=True,
     help="What is logged on standard error; never a text, a user or a key.",
 )
-@shared_options
-@pass_call
 def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None:
     """Serve the memories of --dir: REST, MCP and the inspector.
 
@@ -369,7 +352,7 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         from memforest.server.access import KeyedAccess
         from memforest.server.auth import is_loopback, may_bind
         from memforest.server.keys import KeyStore
-        from memforest.server.serving import ServerSettings, create_server, listen, run, served
+        from memforest.server.serving import ServerSettings, create_server, listen, run, served, url_of
         from memforest.store.directory import make_directory
     if call.user is not None and not call.user_from_environment:
         raise click.UsageError(
@@ -388,9 +371,7 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     with_log(log)
     app = create_server(call.folder, settings=settings, access=access)
     listening = listen(host, port)
-    where = listening.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{where}"
+    url, where = url_of(host, listening), listening.getsockname()[1]
 
     def ready() -> None:
         parts = served(settings)
@@ -430,13 +411,11 @@ def with_log(what: str) -> None:
         theirs.propagate = False
 
 
-@click.command()
-@shared_options
+@command()
 @click.option("--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools.")
 @click.option(
     "--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, on loopback only."
 )
-@pass_call
 def mcp(call: Call, tools: Any, address: str | None) -> None:
     """Give an agent this memory, by the Model Context Protocol.
 
@@ -478,7 +457,7 @@ def _place(address: str) -> tuple[str, int]:
 async def _serve_mcp(call: Call, tools: Any, place: tuple[str, int] | None) -> None:
     from memforest.memory.forest import AsyncMemForest
     from memforest.server.auth import OpenAccess
-    from memforest.server.mcp.http import serve_stdio
+    from memforest.server.mcp.http import http_app, serve_stdio
     from memforest.server.mcp.server import MemoryServer
 
     async with AsyncMemForest(call.folder, call.config()) as forest:
@@ -487,17 +466,9 @@ async def _serve_mcp(call: Call, tools: Any, place: tuple[str, int] | None) -> N
         access = OpenAccess(forest)
         if place is None:
             await serve_stdio(MemoryServer(access, user=call.user, tools=tools))
-        else:
-            await _serve_http(access, call, tools, place)
+            return
+        from memforest.server.serving import listen, serve_app, url_of
 
-
-async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, int]) -> None:
-    from memforest.server.mcp.http import http_app
-    from memforest.server.serving import listen, serve_app
-
-    host, port = place
-    app = http_app(access, user=call.user, tools=tools).alone("/mcp")
-    with closing(listen(host, port, "--http takes another port, 0 for any that is free")) as listening:
-        shown, port = f"[{host}]" if ":" in host else host, listening.getsockname()[1]
-        call.complain(f"serving http://{shown}:{port}/mcp (Ctrl-C ends it)")
-        await serve_app(app, listening)
+        with closing(listen(*place, "--http takes another port, 0 for any that is free")) as listening:
+            call.complain(f"serving {url_of(place[0], listening)}/mcp (Ctrl-C ends it)")
+            await serve_app(http_app(access, user=call.user, tools=tools).alone("/mcp"), listening)

@@ -19,9 +19,8 @@ from typing import Any, Literal
 from memforest import errors
 from memforest.plain import Result
 from memforest.progress import IngestProgress
+from memforest.server.keys import make_file
 from memforest.store.connections import mapped_errors
-from memforest.store.directory import make_directory
-from memforest.store.files import make_own, refuse_link
 from memforest.times import from_ms
 
 
@@ -330,10 +329,7 @@ class JobRows:
 
 def _connect(path: Path, script: str, wait_s: float) -> sqlite3.Connection:
     """Return a connection to a file that is its owner's alone, after a script."""
-    for directory in (path.parent.parent, path.parent):
-        make_directory(directory)
-    refuse_link(path)
-    make_own(path)
+    make_file(path)
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     try:
         connection.executescript(script)

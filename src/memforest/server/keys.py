@@ -336,10 +336,7 @@ class KeyStore:
         return self._conn
 
     def _connect(self) -> Connection:
-        make_directory(self.path.parent.parent)
-        make_directory(self.path.parent)
-        refuse_link(self.path)
-        make_own(self.path)
+        make_file(self.path)
         # Who may write into the directory could put another file in the place of this one.
         with suppress(PermissionError):  # somebody else's directory is theirs to guard
             _tighten(self.path.parent, 0o700)
@@ -386,6 +383,18 @@ def _view(
     allowed = tuple(scope for scope in get_args(Scope) if scope in scopes.split(","))
     times = [None if ms is None else from_ms(ms) for ms in later]
     return KeyView(key_id, name, tenant, user, allowed, from_ms(created_ms), *times)
+
+
+def make_file(path: Path) -> None:
+    """Make a file of a server's directory, for its owner alone, where there is none.
+
+    Raises:
+        StoreError: if it is a link, or cannot be made.
+    """
+    for directory in (path.parent.parent, path.parent):
+        make_directory(directory)
+    refuse_link(path)
+    make_own(path)
 
 
 def _tighten(path: Path, mode: int) -> None:

@@ -133,6 +133,12 @@ def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
     return made
 
 
+def url_of(host: str, listening: socket.socket) -> str:
+    """Return the address of what listens on a socket, as a browser takes it."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listening.getsockname()[1]}"
+
+
 END_S = 30.0
 """A server that was told to end has ended by then."""
 
@@ -204,11 +210,10 @@ def _is_web_address(given: str) -> bool:
     """Return whether a text is an http or https address without query and fragment."""
     try:
         parts = urlsplit(given)
-        return (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
-        )
     except ValueError:
         return False
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_web and not (parts.query or parts.fragment)
 
 
 _log = logging.getLogger(__name__)

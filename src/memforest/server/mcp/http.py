@@ -34,6 +34,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
 from memforest.errors import AccessError, ForbiddenError, RateLimitError, StoreError, UnauthenticatedError
@@ -52,6 +53,12 @@ SESSION_IDLE_S = 1800.0
 _EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
 """Leaves an address without a path as it is: clients compare the issuer's with what tokens and the issuer itself say."""
 RETRY_S = 5
+_REFUSALS: dict[type[Exception], tuple[int, str]] = {
+    RateLimitError: (429, "rate_limited"),
+    UnauthenticatedError: (401, "invalid_token"),
+    ForbiddenError: (403, "insufficient_scope"),
+}
+"""Class of an error -> status and name of OAuth's error, by RFC 6750."""
 
 
 class HttpApp:
@@ -115,20 +122,20 @@ class HttpApp:
         except Exception as exc:  # noqa: BLE001 - whatever it is, a server would write its trace into the log
             said = of_error(exc, "the request")  # which logs its kind and place
             if not started:
-                await _send_json(send, 500, {"error": "server_error", "error_description": said}, {})
+                await _problem(500, "server_error", said)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             who = await self._access.identify(credential_of(Headers(scope=scope)))
             await self._access.count(who)
         except (AccessError, StoreError) as exc:
-            await self._refuse(exc, send)
+            await self._refusal(exc)(scope, receive, send)
             return
         scope[PRINCIPAL] = who
         body, receive = await _whole(receive)
         if len(body) <= MAX_BODY_BYTES and await asyncio.to_thread(has_too_many_items, body):
             said = f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts"
-            await _send_json(send, 413, {"error": "invalid_request", "error_description": said}, {})
+            await _problem(413, "invalid_request", said)(scope, receive, send)
             return
         # The SDK tells by this whose the sessions are. The token itself is not kept, on purpose.
         client = json.dumps((who.tenant, who.user, who.key))
@@ -138,26 +145,26 @@ class HttpApp:
         manager = (free if who.user is None else bound).session_manager
         await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
 
-    async def _refuse(self, error: AccessError | StoreError, send: Send) -> None:
-        """Send the HTTP response to a refused request.
+    def _refusal(self, error: AccessError | StoreError) -> JSONResponse:
+        """Return the HTTP response to a refused request.
 
         Source: https://www.rfc-editor.org/rfc/rfc6750#section-3
         """
-        headers: dict[str, str] = {}
+        status, name = next(
+            (known for kind, known in _REFUSALS.items() if isinstance(error, kind)),
+            (503, "temporarily_unavailable"),  # nobody can be told from anybody just now
+        )
+        headers = {"retry-after": str(RETRY_S)} if status == 503 else {}
         if isinstance(error, RateLimitError):
-            status, name = 429, "rate_limited"
             headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
-        elif isinstance(error, UnauthenticatedError):
-            status, name = 401, "invalid_token"
+        elif status == 401:
             where = f', resource_metadata="{self._metadata_url}"' if self._metadata_url else ""
             headers["www-authenticate"] = f'Bearer error="{name}"{where}'
-        elif isinstance(error, ForbiddenError):
-            status, name = 403, "insufficient_scope"
-        else:  # nobody can be told from anybody just now
-            status, name = 503, "temporarily_unavailable"
-            headers["retry-after"] = str(RETRY_S)
-        said = of_error(error, "access")
-        await _send_json(send, status, {"error": name, "error_description": said}, headers)
+        return _problem(status, name, of_error(error, "access"), headers)
+
+
+def _problem(status: int, name: str, said: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": name, "error_description": said}, status, headers)
 
 
 async def _whole(receive: Receive) -> tuple[bytes, Receive]:
@@ -175,14 +182,6 @@ async def _whole(receive: Receive) -> tuple[bytes, Receive]:
         return await receive() if found is None else found
 
     return b"".join(one.get("body", b"") for one in came), again
-
-
-async def _send_json(send: Send, status: int, content: Mapping[str, str], headers: Mapping[str, str]) -> None:
-    body = json.dumps(content).encode()
-    every = {**headers, "content-type": "application/json", "content-length": str(len(body))}
-    raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in every.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
 
 
 def http_app(

@@ -96,15 +96,11 @@ async def timeline(ctx: Context, user: str, entity: str) -> str:
 
 async def session(ctx: Context, user: str, session_id: str) -> str:
     """What was said in a session."""
-    return await _session(ctx, user, session_id, None)
+    return await session_from(ctx, user, session_id, None)
 
 
-async def session_from(ctx: Context, user: str, session_id: str, cursor: str) -> str:
+async def session_from(ctx: Context, user: str, session_id: str, cursor: str | None) -> str:
     """What was said in a session, from where an earlier part of it ended."""
-    return await _session(ctx, user, session_id, cursor)
-
-
-async def _session(ctx: Context, user: str, session_id: str, cursor: str | None) -> str:
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.turns(session_id, limit=MOST_RESOURCES, cursor=cursor)
         lines = [shapes.turn_line(one) for one in page]

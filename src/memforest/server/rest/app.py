@@ -21,7 +21,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest import __version__
@@ -32,16 +31,8 @@ from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere, place_of_origin
 from memforest.server.jobs import Intake, IntakeBounds
-from memforest.server.rest import (
-    compat,
-    job_routes,
-    memory_routes,
-    metrics,
-    openapi,
-    problems,
-    user_routes,
-)
-from memforest.server.rest.metrics import Measured, Metrics, note_route
+from memforest.server.rest import compat, job_routes, memory_routes, metrics, openapi, problems, user_routes
+from memforest.server.rest.metrics import Measured, Metrics
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
 
@@ -93,8 +84,8 @@ class Around:
         headers = Headers(scope=scope)
         sends = _Sends(send, only_head=scope["method"] == "HEAD", plain=PLAIN in headers)
         # Routes below ``/v1/`` are found by the path as it came, others by the path as the server has decoded it. So an id with
-        # a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
-        scope = dict(scope)
+        # a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other. The scope is
+        # `Measured`'s own, which looks in it for the route.
         path, root = str(scope["path"]), str(scope.get("root_path", ""))
         if path[len(root) :].startswith(ENCODED):
             raw = scope.get("raw_path")
@@ -213,7 +204,7 @@ CHECK_S = 10.0
 KEEP_S = 5.0
 """How long its outcome holds, however often it is asked for."""
 
-health_routes = strict_router("health", "")
+health_routes = strict_router()
 
 
 class Health:
@@ -259,7 +250,7 @@ class Health:
         return problem
 
 
-@health_routes.get("/livez", operation_id="livez")
+@health_routes.get("/livez", tags=["health"], operation_id="livez")
 async def livez() -> dict[str, str]:
     """Say that the process answers."""
     return {"status": "ok"}
@@ -267,6 +258,7 @@ async def livez() -> dict[str, str]:
 
 @health_routes.get(
     "/readyz",
+    tags=["health"],
     operation_id="readyz",
     response_model=dict[str, str],
     responses={503: {"description": "not ready, or about to end", "model": dict[str, str]}},
@@ -307,23 +299,8 @@ def drain(app: FastAPI) -> None:
     cast(Intake, app.state.intake).refuse()
 
 
-ROUTERS: tuple[APIRouter, ...] = (
-    user_routes.user_routes,
-    memory_routes.session_routes,
-    memory_routes.messages,
-    memory_routes.asking_routes,
-    memory_routes.fact_routes,
-    memory_routes.timeline,
-    user_routes.trees,
-    memory_routes.entity_routes,
-    memory_routes.profiles,
-    memory_routes.changes,
-    user_routes.upkeep,
-    user_routes.indexes,
-    job_routes.job_routes,
-    user_routes.transfer_routes,
-)
-"""The routes below ``/v1``, a router for each noun, in the order of the document."""
+ROUTERS = (user_routes.routes, memory_routes.routes, job_routes.job_routes)
+"""The routes below ``/v1``, in the order of the document."""
 
 COMPAT_ROUTERS: tuple[APIRouter, ...] = (compat.mem0, compat.openai)
 """Facades for clients of other memories, outside of the document (docs/compat.md)."""
@@ -380,6 +357,5 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
     for router in (*ROUTERS, *COMPAT_ROUTERS, health_routes, metrics.metric_routes):
         app.include_router(router)
-    app.user_middleware.append(Middleware(note_route))
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app

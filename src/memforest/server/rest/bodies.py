@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 from urllib.parse import quote, unquote
 
-from fastapi import Depends, Header, Path, Query
+from fastapi import Depends, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
     AfterValidator,
@@ -25,14 +25,14 @@ from pydantic import (
     create_model,
 )
 
-from memforest.config import MODES
 from memforest.endpoint import Budget
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.memory.verbs import options_of
 from memforest.read.profiles import GRAPH
 from memforest.reading.timestamps import MICROSECONDS_FROM, SECONDS_FROM
-from memforest.server.rest.routing import Forest, Who, read_json
+from memforest.server.auth import Access
+from memforest.server.rest.routing import Who, read_json
 from memforest.settings import (
     MAX_CURSOR_CHARS,
     MAX_FACT_CHARS,
@@ -59,11 +59,6 @@ def encoded(value: str) -> str:
     if value in (".", ".."):
         return value.replace(".", "%2E")  # else clients take it for a step within the path
     return quote(value, safe="")
-
-
-def pair(values: Sequence[str] | None) -> tuple[str, str] | None:
-    """Return the two values of a repeated parameter."""
-    return None if values is None else (values[0], values[1])
 
 
 def checked(value: str) -> str:
@@ -104,26 +99,6 @@ EntityId = Annotated[str, _Decode, _id("name of the entity, any of those that it
 IndexName = Annotated[str, _Decode, _id("name of the index", "flat")]
 CorrectionKey = Annotated[str, _Decode, _id("key of the correction, as the verb returned it", "c1")]
 
-TimeText = Annotated[
-    str,
-    Query(
-        description="ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration",
-        min_length=1,
-        max_length=MAX_TIME_CHARS,
-        json_schema_extra={"format": "date-time"},
-    ),
-]
-
-NameText = Annotated[
-    str,
-    AfterValidator(checked),
-    Query(
-        min_length=1,
-        max_length=MAX_ID_CHARS,
-        description="a name or id",
-        json_schema_extra={"pattern": ID_PATTERN},
-    ),
-]
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE, description="most items on the page")]
 Cursor = Annotated[
     str | None,
@@ -133,29 +108,15 @@ Cursor = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Query(description="only count what would go")]
-Filters = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: metadata that a supporting turn must have, all of it",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
-BudgetText = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: `max_calls` and `max_tokens`, what may be spent on models",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
-IndexText = Annotated[
-    str,
-    Query(
-        min_length=1,
-        max_length=MAX_ID_CHARS,
-        description="name of an index",
-        json_schema_extra={"enum": list(INDEXES)},
-    ),
-]
+
+
+def _object(what: str) -> Any:
+    about, kind = f"an object as JSON: {what}", {"contentMediaType": "application/json"}
+    return Annotated[str | None, Query(description=about, json_schema_extra=kind)]
+
+
+Filters: Any = _object("metadata that a supporting turn must have, all of it")
+BudgetText: Any = _object("`max_calls` and `max_tokens`, what may be spent on models")
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -166,9 +127,11 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def memory_of(user_id: UserId, who: Who, forest: Forest) -> AsyncUserMemory:
-    """Return the memory of the user that the path names, as far as the caller may see it."""
-    return forest.user(who.user_id(user_id))
+async def memory_of(request: Request, user_id: UserId, who: Who) -> AsyncIterator[AsyncUserMemory]:
+    """Yield the memory of the user that the path names, as far as the caller may see it, while the request lasts."""
+    access: Access = request.app.state.access
+    async with access.forest(who) as forest:
+        yield forest.user(who.user_id(user_id))
 
 
 Memory = Annotated[AsyncUserMemory, Depends(memory_of)]
@@ -216,15 +179,10 @@ Time: TypeAlias = (
     | UnixTime
 )
 """A time: ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."""
-Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
 Metadata: TypeAlias = dict[str, Any]
 IndexOf: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": list(INDEXES)})
 ]
-IndexOrGraph: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": [*INDEXES, GRAPH]})
-]
-Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of what the core lists
 Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise
 
 
@@ -246,6 +204,11 @@ class Body(BaseModel):
         }
 
 
+def given_options(body: Body | None) -> dict[str, Any]:
+    """Return the given fields of a body that may be left out."""
+    return {} if body is None else body.options()
+
+
 def given(value: Any) -> Any:
     """Return a value of a body as the core takes it: settings as objects, messages as mappings."""
     if isinstance(value, _Settings):
@@ -264,6 +227,13 @@ class _Settings(BaseModel):
     of: ClassVar[type]
 
 
+def whole(bounds: Sequence[Any]) -> Sequence[Any]:
+    """Return the bounds of a whole number, with an upper one in any case."""
+    return (
+        bounds if any(getattr(one, "le", None) is not None for one in bounds) else (*bounds, Field(le=MOST))
+    )
+
+
 def _json_type(hint: Any) -> Any:
     """Return the JSON type of an option or setting: lists for pairs and sequences, texts or numbers for times, objects for settings.
 
@@ -280,8 +250,7 @@ def _json_type(hint: Any) -> Any:
     if base in (bool, float):
         return Annotated[(base, *bounds, Strict())]
     if base is int:
-        most = () if any(getattr(one, "le", None) is not None for one in bounds) else (Field(le=MOST),)
-        return Annotated[(int, *bounds, *most, Strict(), BeforeValidator(_integral))]
+        return Annotated[(int, *whole(bounds), Strict(), BeforeValidator(_integral))]
     if base is str:
         return Id
     if origin is tuple and args[1] is not Ellipsis:
@@ -346,74 +315,22 @@ class Message(BaseModel):
     )
 
 
-def body_of(
-    verb: Callable[..., Any], example: dict[str, Any], leave: Sequence[str] = (), **own: Any
-) -> type[Body]:
-    """Return the model of a request's body: the options of a verb in their JSON types.
-
-    Args:
-        verb: of a user's memory or of a forest.
-        example: of the body, for the document.
-        leave: options that the path has, or that JSON cannot say.
-        **own: type and field of an option that JSON has otherwise, or in addition.
-    """
-    found: dict[str, Any] = {}
-    for name, option in options_of(verb).model_fields.items():
-        if name in own or name in (*leave, "idempotency_key", "on_progress", "progress"):
-            continue
-        hint = Annotated[(option.annotation, *option.metadata)] if option.metadata else option.annotation
-        default = (
-            ... if option.is_required() else list(option.default) if option.default == () else option.default
-        )
-        found[name] = (_json_type(hint), Field(default, description=option.description))
-    title = "".join(part.title() for part in inspect.unwrap(verb).__name__.split("_"))
-    doc = f"Options of `{inspect.unwrap(verb).__name__}`."
-    made = create_model(f"{title}Body", __base__=Body, __doc__=doc, **found, **own)
-    made.model_config.update(shown_as(example))
-    made.model_rebuild(force=True)
-    return made
-
-
-_INDEX = (IndexOf | None, Field(None, description="name of an index"))
-_QUESTION = (Words, Field(description="in any language"))
-
-RegisterUserBody: Any = body_of(AsyncMemForest.register_user, {"display_name": "Ana"}, ("user_id",))
-IngestSessionBody: Any = body_of(
-    AsyncMemForest.ingest_session,
-    {
-        "turns": [
-            {
-                "role": "user",
-                "content": "I started a new job last week.",
-                "timestamp": "2024-05-01T10:00:00Z",
-            },
-            {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"},
-        ]
-    },
-    ("user_id", "session_id"),
-    turns=(Many[Message], Field(min_length=1, description="the turns of the session, in order")),
-)
-AddBody: Any = body_of(
-    AsyncUserMemory.add,
-    {"content": "I adopted a cat called Miso."},
-    content=(str | Message | Many[Message], Field(description="a text by the user, a message, or several")),
-)
-UpdateBody: Any = body_of(
-    AsyncUserMemory.update,
-    {"text": "Ana lives in Porto."},
-    ("fact_id",),
-    text=(
+INDEX = (IndexOf | None, Field(None, description="name of an index"))
+INSTEAD: Mapping[str, Any] = {
+    "question": (Words, Field(description="in any language")),
+    "index": INDEX,
+    "turns": (Many[Message], Field(min_length=1, description="the turns of the session, in order")),
+    "content": (
+        str | Message | Many[Message],
+        Field(description="a text by the user, a message, or several"),
+    ),
+    "text": (
         Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
         Field(None, description="what holds; the old text when not given"),
     ),
-)
-MergeBody: Any = body_of(
-    AsyncUserMemory.merge, {"from_user": "ana.old", "same_person": True, "dry_run": True}, ("directory",)
-)
-MergeUserForestsBody: Any = body_of(
-    AsyncMemForest.merge_user_forests,
-    {"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True},
-    source_user_ids=(
+    "deleted": (Many[Words], Field([], description="texts that must be nowhere any more")),
+    "settings": (dict[str, Any] | None, Field(None, description="laid over those of the configuration")),
+    "source_user_ids": (
         Many[Id],
         Field(
             min_length=1,
@@ -421,12 +338,76 @@ MergeUserForestsBody: Any = body_of(
             description="whose memories, merged in this order",
         ),
     ),
-)
-MergeEntitiesBody: Any = body_of(AsyncUserMemory.merge_entities, {"a": "Mel", "b": "Melanie"})
-SplitEntityBody: Any = body_of(AsyncUserMemory.split_entity, {"entity": "Melanie", "name": "Mel"})
+}
+"""Type and field of the options that JSON has otherwise than Python."""
+
+
+_MOVED = {"role": "user", "content": "I started a new job last week.", "timestamp": "2024-05-01T10:00:00Z"}
+_ASKS = {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"}
 _ASKED = {"question": "Where does Ana live?", "top_k": 5}
-SearchBody: Any = body_of(AsyncUserMemory.search, _ASKED, question=_QUESTION, index=_INDEX)
-AskBody: Any = body_of(AsyncUserMemory.ask, _ASKED, question=_QUESTION, index=_INDEX)
+_SPENT = {"budget": {"max_calls": 20}}
+EXAMPLES: Mapping[str, dict[str, Any]] = {
+    "register_user": {"display_name": "Ana"},
+    "ingest_session": {"turns": [_MOVED, _ASKS]},
+    "add": {"content": "I adopted a cat called Miso."},
+    "search": _ASKED,
+    "ask": _ASKED,
+    "profile": {"participant": "Ana"},
+    "update": {"text": "Ana lives in Porto."},
+    "delete": {"entity": "Bob", "dry_run": True},
+    "merge_entities": {"a": "Mel", "b": "Melanie"},
+    "split_entity": {"entity": "Melanie", "name": "Mel"},
+    "merge": {"from_user": "ana.old", "same_person": True, "dry_run": True},
+    "merge_user_forests": {"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True},
+    "verify": {"deleted": ["what Ana said of her boss"]},
+    "rebuild": {"stale": True},
+    "expire": {"dry_run": True},
+    "flush": _SPENT,
+    "resume": _SPENT,
+    "advance": {"as_of": "2026-03-02T00:00:00Z"},
+    "add_index": _SPENT,
+}
+"""Verb -> an example of its body, for the document."""
+
+
+def body_of(verb: Callable[..., Any], leave: Sequence[str] = (), *, name: str = "", **own: Any) -> type[Body]:
+    """Return the model of a request's body: the options of a verb in their JSON types.
+
+    Args:
+        verb: of a user's memory or of a forest.
+        leave: options that the path has, or that JSON cannot say.
+        name: of a model that is no whole body.
+        **own: type and field of an option that is another one here.
+    """
+    found: dict[str, Any] = {}
+    for option, declared in options_of(verb).model_fields.items():
+        if option in (*leave, "idempotency_key", "on_progress", "progress"):
+            continue
+        hint = (
+            Annotated[(declared.annotation, *declared.metadata)] if declared.metadata else declared.annotation
+        )
+        default = ... if declared.is_required() else [] if declared.default == () else declared.default
+        typed = (_json_type(hint), Field(default, description=declared.description))
+        found[option] = INSTEAD.get(option, typed)
+    verb_name = inspect.unwrap(verb).__name__
+    made = create_model(
+        name or f"{verb_name.title().replace('_', '')}Body",
+        __base__=Body,
+        __doc__=f"Options of `{verb_name}`.",
+        **{**found, **own},
+    )
+    if not name:
+        made.model_config.update(shown_as(EXAMPLES[verb_name]))
+    made.model_rebuild(force=True)
+    return made
+
+
+RegisterUserBody: Any = body_of(AsyncMemForest.register_user, ("user_id",))
+IngestSessionBody: Any = body_of(AsyncMemForest.ingest_session, ("user_id", "session_id"))
+AddBody: Any = body_of(AsyncUserMemory.add)
+MergeBody: Any = body_of(AsyncUserMemory.merge, ("directory",))
+MergeUserForestsBody: Any = body_of(AsyncMemForest.merge_user_forests)
+SearchBody: Any = body_of(AsyncUserMemory.search)
 
 
 class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
@@ -438,25 +419,10 @@ class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
 
 ProfileBody: Any = body_of(
     AsyncUserMemory.profile,
-    {"participant": "Ana"},
-    index=(IndexOrGraph | None, Field(None, description='the index that keeps it, or "graph"')),
-)
-DeleteBody: Any = body_of(AsyncUserMemory.delete, {"entity": "Bob", "dry_run": True})
-DryRunBody: Any = body_of(AsyncUserMemory.expire, {"dry_run": True})
-SpendBody: Any = body_of(AsyncUserMemory.flush, {"budget": {"max_calls": 20}})
-VerifyBody: Any = body_of(
-    AsyncUserMemory.verify,
-    {"deleted": ["what Ana said of her boss"]},
-    deleted=(Many[Words], Field([], description="texts that must be nowhere any more")),
-)
-RebuildBody: Any = body_of(AsyncUserMemory.rebuild, {"stale": True}, index=_INDEX)
-AdvanceBody: Any = body_of(AsyncUserMemory.advance, {"as_of": "2026-03-02T00:00:00Z"})
-AddIndexBody: Any = body_of(
-    AsyncUserMemory.add_index,
-    {"budget": {"max_calls": 20}},
-    ("name",),
-    settings=(
-        dict[str, Any] | None,
-        Field(None, description="laid over those of the configuration"),
+    index=(
+        Annotated[IndexOf, Field(json_schema_extra={"enum": [*INDEXES, GRAPH]})] | None,
+        Field(None, description='the index that keeps it, or "graph"'),
     ),
 )
+ResumeBody: Any = body_of(AsyncMemForest.resume, ("user_id",))
+AddIndexBody: Any = body_of(AsyncUserMemory.add_index, ("name",))

@@ -13,17 +13,10 @@ from contextlib import suppress
 from datetime import date, timedelta, timezone
 from typing import Annotated, Any, ClassVar, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
@@ -36,7 +29,7 @@ from memforest.server.auth import Scope
 from memforest.server.rest import compat_records as records
 from memforest.server.rest import problems
 from memforest.server.rest.bodies import Id, Many
-from memforest.server.rest.routing import Forest, KeyedRoute, Needs, Who
+from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
 MEM0 = "/compat/mem0"
@@ -61,19 +54,21 @@ REFUSED = {
 }
 """Options that cannot be honoured, and what to use instead."""
 WITHOUT_EFFECT = frozenset(
-    (
-        *(
-            "version",
-            "api_version",
-            "output_format",
-            "async_mode",
-            "source",
-            "org_id",
-            "org_name",
-            "project_id",
-        ),
-        *("project_name", "show_expired", "rerank", "keyword_search", "filter_memories"),
-    )
+    [
+        "version",
+        "api_version",
+        "output_format",
+        "async_mode",
+        "source",
+        "org_id",
+        "org_name",
+        "project_id",
+        "project_name",
+        "show_expired",
+        "rerank",
+        "keyword_search",
+        "filter_memories",
+    ]
 )
 """Options that are accepted and change nothing."""
 INSTEAD = {
@@ -251,7 +246,7 @@ Page = Annotated[int, Query(ge=1, le=1_000_000)]
 
 
 def _needs(scope: Scope) -> dict[str, Any]:
-    return {"dependencies": [Depends(Needs(scope))], "response_model": None}
+    return {"dependencies": [needs(scope)], "response_model": None}
 
 
 @mem0.get("/v1/ping/")
@@ -589,12 +584,8 @@ class OpenAIRoute(KeyedRoute):
                 "code": body["type"].rpartition(":")[2],
                 "param": None,
             }
-            headers = {
-                name: answer.headers[name]
-                for name in ("retry-after", "www-authenticate")
-                if name in answer.headers
-            }
-            return JSONResponse(body, answer.status_code, headers, problems.MEDIA_TYPE)
+            del answer.headers["content-length"]
+            return JSONResponse(body, answer.status_code, answer.headers, problems.MEDIA_TYPE)
 
         return handled
 

@@ -7,29 +7,28 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Header, Path, Request, Response
-from pydantic import Field, StrictBool
+from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memforest.errors import InputError, MemForestError
+from memforest.memory.forest import AsyncMemForest
 from memforest.server.job_rows import JobEvent, JobPage, JobView
 from memforest.server.jobs import MOST_SESSIONS, Intake
 from memforest.server.rest.bodies import (
     Body,
     BudgetBody,
     Cursor,
-    Id,
     IdempotencyKey,
     Many,
     Message,
-    Metadata,
     PageSize,
-    Time,
+    body_of,
     shown_as,
 )
 from memforest.server.rest.routing import Again, Who, answer, located, operation, strict_router
 from memforest.settings import MAX_ID_CHARS
 
-job_routes = strict_router("jobs")
+job_routes = strict_router("/v1")
 
 HEARTBEAT_S = 15
 """Seconds between two comments in a stream without events, so that nothing on the way takes it for dead."""
@@ -39,19 +38,17 @@ EXAMPLE = "5f2c9d3e8a7b4c1d9e0f1a2b3c4d5e6f"
 EVENTS = "Events `received`, `extracted`, `refreshed` and `finished`; the data of each are counts of the whole job, as JSON."
 
 
-class IngestRequest(Body):
-    """A session of a user, with the arguments of `ingest_session`."""
-
-    user_id: Id
-    session_id: Id
-    turns: Many[Message]
-    timestamp: Time | None = Field(None, description="the time of turns that have none of their own")
-    infer: StrictBool = Field(True, description="extract statements; false stores the turns as they are")
-    replace: StrictBool = Field(False, description="overwrite a stored session that differs")
-    metadata: Metadata | None = Field(None, description="kept with the session")
-    idempotency_key: str | None = Field(
-        None, min_length=1, max_length=MAX_ID_CHARS, description="a name of this session's write"
-    )
+IngestRequest: Any = body_of(
+    AsyncMemForest.ingest_session,
+    ("refresh", "budget", "defer"),
+    name="IngestRequest",
+    turns=(Many[Message], ...),  # a session without any is refused alone
+    idempotency_key=(
+        str | None,
+        Field(None, min_length=1, max_length=MAX_ID_CHARS, description="a name of this session's write"),
+    ),
+)
+"""A session of a user, with the arguments of `ingest_session`."""
 
 
 class IngestBody(Body):
@@ -103,12 +100,12 @@ _JOB = {"parameters": {"job_id": "$response.body#/id"}}
 @job_routes.post(
     "/ingest",
     **operation(
+        "jobs",
         "ingest",
         JobView,
         "write",
         409,
         status=202,
-        body=True,
         writes=True,
         responses={
             202: {
@@ -138,19 +135,19 @@ async def ingest(
     return answer(made, 202, located(request, f"/v1/jobs/{made.id}"))
 
 
-@job_routes.get("/jobs", **operation("list_jobs", JobPage, "read", **LOOK))
+@job_routes.get("/jobs", **operation("jobs", "list_jobs", JobPage, "read", **LOOK))
 async def list_jobs(who: Who, jobs: Jobs, limit: PageSize = 50, cursor: Cursor = None) -> Response:
     """List ingest jobs, the newest first. They are known for 7 days after their end."""
     return answer(await jobs.jobs(who, limit=limit, cursor=cursor))
 
 
-@job_routes.get("/jobs/{job_id}", **operation("get_job", JobView, "read", **LOOK))
+@job_routes.get("/jobs/{job_id}", **operation("jobs", "get_job", JobView, "read", **LOOK))
 async def get_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
     """Tell how far an ingest job has come."""
     return answer(await jobs.job(who, job_id))
 
 
-@job_routes.post("/jobs/{job_id}/cancel", **operation("cancel_job", JobView, "write", writes=True))
+@job_routes.post("/jobs/{job_id}/cancel", **operation("jobs", "cancel_job", JobView, "write", writes=True))
 async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
     """End an ingest job where it stands; one that has ended stays as it is.
 
@@ -162,6 +159,7 @@ async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
 @job_routes.get(
     "/jobs/{job_id}/events",
     **operation(
+        "jobs",
         "watch_job",
         None,
         "read",

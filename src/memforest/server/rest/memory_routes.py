@@ -1,73 +1,160 @@
-"""REST routes for one memory: sessions and turns, questions, facts and their correction, entities, and the memory over time."""
+"""REST routes for one memory: sessions and turns, questions, facts and their correction, entities, time, trees and upkeep.
+
+Those that are a verb and no more are made of its signature, which says what they take, and its docstring; only the address and
+the scope are said here. Those that do something else beside are functions.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from fastapi import Body, Query, Request, Response
+from pydantic import AfterValidator
+from pydantic.fields import FieldInfo
 
 from memforest.errors import NotFoundError
-from memforest.read.changes import ChangePage, Diff
-from memforest.read.entities import Entity, EntityChoice, EntityPage, GraphPicture, PathView, RelationView
-from memforest.read.profiles import Profile
+from memforest.memory.user import AsyncUserMemory as Verbs
+from memforest.memory.verbs import options_of
 from memforest.read.receipts import DeleteReceipt
-from memforest.read.results import AskResult, IngestResult, QueryResult
-from memforest.read.stored import (
-    CorrectionView,
-    FactPage,
-    FactView,
-    HistoryEntry,
-    SessionPage,
-    TimelinePage,
-    TurnPage,
-)
-from memforest.records import EntityKind
+from memforest.read.results import IngestResult
+from memforest.read.stored import IndexView
+from memforest.server.auth import Scope
 from memforest.server.rest import bodies
-from memforest.server.rest.bodies import (
-    CorrectionKey,
-    Cursor,
-    DryRun,
-    EntityId,
-    FactId,
-    Filters,
-    IdempotencyKey,
-    Memory,
-    NameText,
-    PageSize,
-    SessionId,
-    TimeText,
-    TurnId,
-    encoded,
-    pair,
-)
+from memforest.server.rest.bodies import DryRun, IdempotencyKey, IndexName, Memory, SessionId, UserId, encoded
+from memforest.server.rest.problems import http_problem
 from memforest.server.rest.routing import (
     Context,
     Forest,
+    Who,
     answer,
     located,
     operation,
     read_json,
     strict_router,
 )
-from memforest.settings import MAX_CURSOR_CHARS
+from memforest.settings import MAX_ID_CHARS, MAX_TIME_CHARS
+from memforest.trees.attached import INDEXES
 
-asking_routes = strict_router("asking", "/v1/users/{user_id}")
+routes = strict_router("/v1/users/{user_id}")
+
+IN_PATH = {
+    "fact_id": bodies.FactId,
+    "session_id": SessionId,
+    "entity": bodies.EntityId,
+    "key": bodies.CorrectionKey,
+}
+"""Options that a path may have."""
+IN_QUERY = {
+    "limit": bodies.PageSize,
+    "cursor": bodies.Cursor,
+    "after": bodies.Cursor,
+    "filters": bodies.Filters,
+}
+"""Options that have another form in a query than their type tells."""
+TIMES = "ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."
+PAGE = 50
+"""Items of a page where a verb would return all."""
 
 
-@asking_routes.post("/search", **operation("search", QueryResult, "read", body=True))
-async def search(memory: Memory, body: bodies.SearchBody) -> Response:
-    """Return ranked evidence for a question, best first; the same for the same state and arguments."""
-    return answer(await memory.search(**body.options()))
+def verb_route(
+    noun: str,
+    where: str,
+    verb: Callable[..., Any],
+    scope: Scope,
+    *fails: int,
+    body: Any = None,
+    **more: Any,
+) -> None:
+    """Add the route of a verb of a user's memory.
+
+    Options that are not in the path are in the query of a GET, and in the body of any other method.
+
+    Args:
+        noun: what it is about: the tag in the document.
+        where: its method and path, as ``"GET /facts"``; names in the path are options of the verb.
+        verb: of `AsyncUserMemory`.
+        scope: that a key needs.
+        *fails: statuses of problems beside those that every route may answer.
+        body: its model, if it is not made of the verb's options alone.
+        **more: further arguments of `operation`.
+    """
+    method, path = where.split(" ")
+    in_path = re.findall(r"{(\w+)}", path)
+    options = {name: one for name, one in options_of(verb).model_fields.items() if name not in in_path}
+    taken = [_parameter("memory", Memory), *(_parameter(name, IN_PATH[name]) for name in in_path)]
+    if options and method != "GET":
+        model = body or bodies.body_of(verb, in_path)
+        is_needed = any(one.is_required() for one in model.model_fields.values())
+        hint, default = (model, ...) if is_needed else (model | None, None)
+        taken.append(_parameter("body", Annotated[hint, Body()], default))
+    else:
+        taken += [_in_query(name, option) for name, option in options.items()]
+    if "idempotency_key" in options:
+        taken.append(_parameter("idempotency_key", IdempotencyKey, None))
+
+    async def serve(memory: Verbs, body: bodies.Body | None = None, **asked: Any) -> Response:
+        given = {name: one for name, one in asked.items() if one is not None}
+        if "filters" in given:
+            given["filters"] = read_json(given["filters"].encode(), "filters")
+        return answer(await verb(memory, **given, **bodies.given_options(body)))
+
+    serve.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]  # what FastAPI reads
+    own = inspect.unwrap(verb)
+    said = operation(
+        noun,
+        own.__name__,
+        get_type_hints(own)["return"],
+        scope,
+        *fails,
+        **{"writes": scope in ("write", "delete"), **more},
+    )
+    about = (inspect.getdoc(own) or "").partition("\n\n")[0]
+    routes.add_api_route(path, serve, methods=[method], name=own.__name__, description=about, **said)
 
 
-@asking_routes.post("/ask", **operation("ask", AskResult, "read", body=True))
-async def ask(memory: Memory, body: bodies.AskBody) -> Response:
-    """Answer a question from the best evidence, with citations, or abstain: `answer` is null then, and `reason` says why."""
-    return answer(await memory.ask(**body.options()))
+def _parameter(name: str, hint: Any, default: Any = ...) -> inspect.Parameter:
+    given = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=given)
 
 
-@asking_routes.post("/context", **operation("context", Context, "read", body=True))
+def _in_query(name: str, option: FieldInfo) -> inspect.Parameter:
+    """Return an option as a parameter of the query, where everything is a text."""
+    hint, *_ = get_args(option.annotation) or (option.annotation,)
+    default: Any = ... if option.is_required() else option.default
+    if name in IN_QUERY:
+        return _parameter(name, IN_QUERY[name], PAGE if name == "limit" and default is None else default)
+    about, form = option.description or "", list(option.metadata)
+    if hint is datetime:
+        hint = str
+        form.append(_text(MAX_TIME_CHARS, f"{about} {TIMES}", format="date-time"))
+    elif hint is str:
+        told: dict[str, Any] = {"enum": list(INDEXES)} if name == "index" else {"pattern": bodies.ID_PATTERN}
+        form += [AfterValidator(bodies.checked), _text(MAX_ID_CHARS, about, **told)]
+    elif get_origin(hint) is tuple:
+        hint = list[str]
+        form.append(Query(min_length=2, max_length=2, description=f"{about} As two values."))
+    elif hint is int or int in get_args(hint):
+        form = [*bodies.whole((*get_args(hint)[1:], *form)), Query(description=about)]
+        hint = int
+    else:
+        form.append(Query(description=about))
+    return _parameter(name, Annotated[(hint | None if default is None else hint, *form)], default)
+
+
+def _text(most: int, about: str, **told: Any) -> Any:
+    return Query(min_length=1, max_length=most, description=about, json_schema_extra=told)
+
+
+verb_route("asking", "POST /search", Verbs.search, "read", body=bodies.SearchBody)
+verb_route("asking", "POST /ask", Verbs.ask, "read")
+
+
+@routes.post("/context", **operation("asking", "context", Context, "read"))
 async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     """Return evidence for a question as text for a prompt, as much as fits into `max_tokens`."""
     given = body.options()
@@ -78,236 +165,51 @@ async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     return answer({"context": text, "warnings": found.warnings})
 
 
-entity_routes = strict_router("entities", "/v1/users/{user_id}")
+verb_route("entities", "GET /entities", Verbs.entities, "read")
+verb_route("entities", "POST /entities/merge", Verbs.merge_entities, "write")
+verb_route("entities", "POST /entities/split", Verbs.split_entity, "write")
+verb_route("entities", "GET /entities/choices", Verbs.entity_choices, "read")
+verb_route("entities", "GET /relations/{entity}", Verbs.relations, "read")
+verb_route("entities", "GET /path", Verbs.path, "read")
+verb_route("entities", "GET /graph", Verbs.graph, "read")
+
+verb_route("facts", "GET /facts", Verbs.list, "read")
+verb_route("facts", "GET /facts/{fact_id}", Verbs.get, "read")
+verb_route("facts", "GET /facts/{fact_id}/history", Verbs.history, "read")
+verb_route("facts", "PATCH /facts/{fact_id}", Verbs.update, "write", 409)
+verb_route("facts", "POST /facts/{fact_id}/pin", Verbs.pin, "write", 409)
+verb_route("facts", "POST /facts/{fact_id}/forget", Verbs.forget, "delete", 409)
+verb_route("facts", "POST /corrections/{key}/undo", Verbs.undo, "write", 409)
+verb_route("facts", "POST /delete", Verbs.delete, "delete")
 
 
-@entity_routes.get("/entities", **operation("entities", EntityPage, "read"))
-async def entities(
-    memory: Memory,
-    kind: Annotated[EntityKind | None, Query(description="only of this kind")] = None,
-    query: Annotated[NameText | None, Query(description="words that one name must hold")] = None,
-    limit: PageSize = 50,
-    cursor: Cursor = None,
-) -> Response:
-    """Return the entities that facts name, most often named first."""
-    return answer(await memory.entities(kind, query, limit=limit, cursor=cursor))
-
-
-@entity_routes.post("/entities/merge", **operation("merge_entities", Entity, "write", body=True, writes=True))
-async def merge_entities(memory: Memory, body: bodies.MergeEntitiesBody) -> Response:
-    """Merge two names into one entity, and return it. What was said stays; `split_entity` undoes it."""
-    return answer(await memory.merge_entities(body.a, body.b))
-
-
-@entity_routes.post("/entities/split", **operation("split_entity", Entity, "write", body=True, writes=True))
-async def split_entity(memory: Memory, body: bodies.SplitEntityBody) -> Response:
-    """Split a name off an entity, and return the entity that it is now."""
-    return answer(await memory.split_entity(body.entity, body.name))
-
-
-@entity_routes.get("/entities/choices", **operation("entity_choices", list[EntityChoice], "read"))
-async def entity_choices(memory: Memory) -> Response:
-    """Return the decisions on names and counts, oldest first."""
-    return answer(await memory.entity_choices())
-
-
-@entity_routes.get("/relations/{entity}", **operation("relations", list[RelationView], "read"))
-async def relations(entity: EntityId, memory: Memory, as_of: TimeText | None = None) -> Response:
-    """Return the relations of an entity: current ones first, then by weight."""
-    return answer(await memory.relations(entity, as_of=as_of))
-
-
-@entity_routes.get("/path", **operation("path", PathView, "read"))
-async def path(
-    memory: Memory,
-    a: NameText,
-    b: NameText,
-    hops: Annotated[int, Query(ge=1, le=8, description="most steps")] = 4,
-) -> Response:
-    """Return the shortest path between two entities, each step with its evidence."""
-    return answer(await memory.path(a, b, hops=hops))
-
-
-@entity_routes.get("/graph", **operation("graph", GraphPicture, "read"))
-async def graph(memory: Memory) -> Response:
-    """Return a picture of the graph: its most named entities and the heaviest edges between them."""
-    return answer(await memory.graph())
-
-
-fact_routes = strict_router("facts", "/v1/users/{user_id}")
-
-
-@fact_routes.get("/facts", **operation("list", FactPage, "read"))
-async def list_facts(
-    memory: Memory,
-    offset: Annotated[
-        int | None, Query(ge=0, le=2**53, description="how many matching facts to pass over")
-    ] = None,
-    limit: PageSize = 50,
-    cursor: Cursor = None,
-    filters: Filters = None,
-    entity: NameText | None = None,
-    session_id: NameText | None = None,
-    as_of: TimeText | None = None,
-    during: Annotated[
-        list[str] | None, Query(min_length=2, max_length=2, description="[start, end), as two values")
-    ] = None,
-    said_by: TimeText | None = None,
-    known_at: TimeText | None = None,
-    verdict: Literal["pinned", "forgotten", "corrected"] | None = None,
-) -> Response:
-    """Return a page of facts in time order, without those that were corrected or forgotten."""
-    page = await memory.list(
-        **({} if offset is None else {"offset": offset}),
-        limit=limit,
-        cursor=cursor,
-        filters=None if filters is None else read_json(filters.encode(), "filters"),
-        entity=entity,
-        session_id=session_id,
-        as_of=as_of,
-        during=pair(during),
-        said_by=said_by,
-        known_at=known_at,
-        verdict=verdict,
-    )
-    return answer(page)
-
-
-@fact_routes.get("/facts/{fact_id}", **operation("get", FactView, "read"))
-async def get(fact_id: FactId, memory: Memory) -> Response:
-    """Return one fact."""
-    return answer(await memory.get(fact_id))
-
-
-@fact_routes.get("/facts/{fact_id}/history", **operation("history", list[HistoryEntry], "read"))
-async def history(fact_id: FactId, memory: Memory) -> Response:
-    """Return what happened to a fact, in the order this memory recorded it."""
-    return answer(await memory.history(fact_id))
-
-
-@fact_routes.patch(
-    "/facts/{fact_id}", **operation("update", CorrectionView, "write", 409, body=True, writes=True)
-)
-async def update(fact_id: FactId, memory: Memory, body: bodies.UpdateBody) -> Response:
-    """Correct a fact: hide it, and put another one in its place. What was said stays as it was said."""
-    return answer(await memory.update(fact_id, **body.options()))
-
-
-@fact_routes.post("/facts/{fact_id}/pin", **operation("pin", CorrectionView, "write", 409, writes=True))
-async def pin(fact_id: FactId, memory: Memory) -> Response:
-    """Pin a fact: it is among the evidence of every question whose time filters it passes."""
-    return answer(await memory.pin(fact_id))
-
-
-@fact_routes.post(
-    "/facts/{fact_id}/forget", **operation("forget", CorrectionView, "delete", 409, writes=True)
-)
-async def forget(fact_id: FactId, memory: Memory) -> Response:
-    """Forget a fact: it is not shown any more, however often it is said or extracted."""
-    return answer(await memory.forget(fact_id))
-
-
-@fact_routes.post("/corrections/{key}/undo", **operation("undo", CorrectionView, "write", 409, writes=True))
-async def undo(key: CorrectionKey, memory: Memory) -> Response:
-    """Take a correction back: an update, a pin, or a forgetting."""
-    return answer(await memory.undo(key))
-
-
-@fact_routes.delete("/facts/{fact_id}", **operation("delete_fact", DeleteReceipt, "delete", writes=True))
-async def delete_fact(fact_id: FactId, memory: Memory, dry_run: DryRun = False) -> Response:
+@routes.delete("/facts/{fact_id}", **operation("facts", "delete_fact", DeleteReceipt, "delete", writes=True))
+async def delete_fact(fact_id: bodies.FactId, memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a fact, the sentences that it was made from, and everything that was made of them."""
     return answer(await memory.delete(fact_id, dry_run=dry_run))
 
 
-@fact_routes.post("/delete", **operation("delete", DeleteReceipt, "delete", body=True, writes=True))
-async def delete(memory: Memory, body: bodies.DeleteBody) -> Response:
-    """Delete one thing with everything that was made of it: a fact, turn, session, entity, or a stretch of time."""
-    return answer(await memory.delete(**body.options()))
+verb_route("timeline", "GET /timeline/{entity}", Verbs.timeline, "read")
+verb_route("profiles", "POST /profile", Verbs.profile, "read", body=bodies.ProfileBody, writes=True)
+verb_route("changes", "GET /changes", Verbs.changes, "read")
+verb_route("changes", "GET /diff", Verbs.diff, "read")
+
+verb_route("sessions", "GET /sessions", Verbs.sessions, "read")
+verb_route("sessions", "GET /sessions/{session_id}", Verbs.turns, "read")
+verb_route("messages", "POST /messages", Verbs.add, "write", 409, body=bodies.AddBody, ingests=True)
 
 
-PREFIX = "/v1/users/{user_id}"
-timeline = strict_router("timeline", PREFIX)
-profiles = strict_router("profiles", PREFIX)
-changes = strict_router("changes", PREFIX)
-
-
-@timeline.get("/timeline/{entity}", **operation("timeline", TimelinePage, "read"))
-async def timeline_of(
-    entity: EntityId,
-    memory: Memory,
-    attribute: NameText | None = None,
-    kind: Literal["state", "event"] | None = None,
-    said_by: TimeText | None = None,
-    known_at: TimeText | None = None,
-    limit: PageSize = 50,
-    cursor: Cursor = None,
-) -> Response:
-    """Return what is known of an entity in time order: states with their intervals, and events."""
-    found = await memory.timeline(
-        entity, attribute=attribute, kind=kind, said_by=said_by, known_at=known_at, limit=limit, cursor=cursor
-    )
-    return answer(found)
-
-
-@profiles.post("/profile", **operation("profile", Profile, "read", body=True, writes=True))
-async def profile(memory: Memory, body: Annotated[bodies.ProfileBody | None, Body()] = None) -> Response:
-    """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named."""
-    return answer(await memory.profile(**({} if body is None else body.options())))
-
-
-@changes.get("/changes", **operation("changes", ChangePage, "read"))
-async def changes_since(
-    memory: Memory,
-    since: TimeText,
-    until: TimeText | None = None,
-    limit: PageSize = 100,
-    after: Annotated[
-        str | None, Query(max_length=MAX_CURSOR_CHARS, description="`next` of the page before")
-    ] = None,
-) -> Response:
-    """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order."""
-    return answer(await memory.changes(since, until, limit=limit, after=after))
-
-
-@changes.get("/diff", **operation("diff", Diff, "read"))
-async def diff(
-    memory: Memory,
-    a: TimeText,
-    b: TimeText,
-    entity: NameText | None = None,
-    said_by: TimeText | None = None,
-    known_at: TimeText | None = None,
-) -> Response:
-    """Return what was so at `a` and not at `b`, and the other way round: the states of entities, by valid time."""
-    return answer(await memory.diff(a, b, entity=entity, said_by=said_by, known_at=known_at))
-
-
-session_routes = strict_router("sessions", "/v1/users/{user_id}/sessions")
-messages = strict_router("messages", "/v1/users/{user_id}/messages")
-
-
-@session_routes.get("", **operation("sessions", SessionPage, "read"))
-async def sessions(memory: Memory, limit: PageSize = 50, cursor: Cursor = None) -> Response:
-    """List the stored sessions in time order."""
-    return answer(await memory.sessions(limit=limit, cursor=cursor))
-
-
-@session_routes.put(
-    "/{session_id}",
+@routes.put(
+    "/sessions/{session_id}",
     **operation(
-        "ingest_session",
-        IngestResult,
-        "write",
-        409,
-        body=True,
-        ingests=True,
-        responses={201: {"model": IngestResult, "description": "The session is new."}},
+        "sessions", "ingest_session", IngestResult, "write", 409, ingests=True, created="The session is new."
     ),
 )
 async def ingest_session(
     request: Request,
+    user_id: UserId,
     session_id: SessionId,
-    memory: Memory,
+    who: Who,
     forest: Forest,
     body: bodies.IngestSessionBody,
     idempotency_key: IdempotencyKey = None,
@@ -317,47 +219,75 @@ async def ingest_session(
     The same session again changes nothing, a longer version appends what is new, a different one is a conflict unless
     `replace`. An unknown user is registered.
     """
-    given = body.options()
+    user, given = who.user_id(user_id), body.options()
     turns = given.pop("turns")
-    done = await forest.ingest_session(
-        memory.user_id, session_id, turns, idempotency_key=idempotency_key, **given
-    )
+    done = await forest.ingest_session(user, session_id, turns, idempotency_key=idempotency_key, **given)
     new = False
     if done.turns_added and not (done.replaced or done.replayed):
         with suppress(NotFoundError):  # of what was too old to stay
-            new = (await memory.turns(session_id, limit=1)).total == done.turns_added
-    where = f"/v1/users/{encoded(memory.user_id)}/sessions/{encoded(session_id)}"
+            new = (await forest.user(user).turns(session_id, limit=1)).total == done.turns_added
+    where = f"/v1/users/{encoded(user)}/sessions/{encoded(session_id)}"
     return answer(done, 201 if new else 200, located(request, where))
 
 
-@session_routes.get("/{session_id}", **operation("turns", TurnPage, "read"))
-async def turns(
-    session_id: SessionId, memory: Memory, limit: PageSize = 50, cursor: Cursor = None
-) -> Response:
-    """List the turns of a session, in order, as they were said."""
-    return answer(await memory.turns(session_id, limit=limit, cursor=cursor))
-
-
-@session_routes.delete("/{session_id}", **operation("delete_session", DeleteReceipt, "delete", writes=True))
+@routes.delete(
+    "/sessions/{session_id}", **operation("sessions", "delete_session", DeleteReceipt, "delete", writes=True)
+)
 async def delete_session(session_id: SessionId, memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a session with everything that was made of it."""
     return answer(await memory.delete(session_id=session_id, dry_run=dry_run))
 
 
-@session_routes.delete(
-    "/{session_id}/turns/{turn_id}", **operation("delete_turn", DeleteReceipt, "delete", writes=True)
+@routes.delete(
+    "/sessions/{session_id}/turns/{turn_id}",
+    **operation("sessions", "delete_turn", DeleteReceipt, "delete", writes=True),
 )
 async def delete_turn(
-    session_id: SessionId, turn_id: TurnId, memory: Memory, dry_run: DryRun = False
+    session_id: SessionId, turn_id: bodies.TurnId, memory: Memory, dry_run: DryRun = False
 ) -> Response:
     """Delete one turn with everything that was made of it."""
     return answer(await memory.delete(turn=(session_id, turn_id), dry_run=dry_run))
 
 
-@messages.post("", **operation("add", IngestResult, "write", 409, body=True, ingests=True))
-async def add(memory: Memory, body: bodies.AddBody, idempotency_key: IdempotencyKey = None) -> Response:
-    """Add something said just now: a text by the user, a message, or several. What has no time is stamped with the clock's.
+verb_route("trees", "GET /trees", Verbs.tree, "read", writes=True)
 
-    A request that is sent again with its `Idempotency-Key` writes nothing and answers what the first one did.
-    """
-    return answer(await memory.add(idempotency_key=idempotency_key, **body.options()))
+verb_route("upkeep", "GET /stats", Verbs.stats, "read")
+verb_route("upkeep", "POST /verify", Verbs.verify, "admin")
+verb_route("upkeep", "POST /repair", Verbs.repair, "admin", writes=True)
+verb_route("upkeep", "POST /flush", Verbs.flush, "write", ingests=True)
+verb_route("upkeep", "POST /rebuild", Verbs.rebuild, "admin", ingests=True)
+verb_route("upkeep", "GET /stale", Verbs.stale, "read")
+verb_route("upkeep", "POST /expire", Verbs.expire, "delete")
+
+
+@routes.post("/resume", **operation("upkeep", "resume", list[IngestResult], "admin", ingests=True))
+async def resume(
+    user_id: UserId, who: Who, forest: Forest, body: Annotated[bodies.ResumeBody | None, Body()] = None
+) -> Response:
+    """Finish interrupted or failed writes."""
+    return answer(await forest.resume(who.user_id(user_id), **bodies.given_options(body)))
+
+
+verb_route("indexes", "GET /indexes", Verbs.indexes, "read")
+verb_route("indexes", "POST /advance", Verbs.advance, "write", ingests=True)
+
+
+@routes.put("/indexes/{name}", **operation("indexes", "add_index", IndexView, "admin", 409, ingests=True))
+async def add_index(
+    name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
+) -> Response:
+    """Add an index, let it place everything that the memory holds, and return what is there then."""
+    if name not in INDEXES:
+        raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
+    if name in [one.name for one in await memory.indexes()]:
+        return http_problem(409, "the memory has this index already; rebuild makes it anew")
+    return answer(await memory.add_index(name, **bodies.given_options(body)))
+
+
+@routes.delete(
+    "/indexes/{name}", **operation("indexes", "drop_index", None, "admin", status=204, writes=True)
+)
+async def drop_index(name: IndexName, memory: Memory) -> Response:
+    """Take an index away with everything that it has in the file; what was said stays as it is."""
+    await memory.drop_index(name)
+    return Response(status_code=204)

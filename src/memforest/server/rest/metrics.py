@@ -20,7 +20,7 @@ from memforest.models.ledger import spent_so_far
 from memforest.server.auth import Access
 from memforest.server.job_rows import ENDED
 from memforest.server.jobs import Intake
-from memforest.server.rest.routing import SCOPES, Needs, Who, can_fail, strict_router
+from memforest.server.rest.routing import SCOPES, Who, can_fail, needs, strict_router
 
 _log = logging.getLogger("memforest.requests")
 
@@ -28,9 +28,8 @@ BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 UNMATCHED = "unmatched"
 """The route of a request that no route is for: a path is a client's text, and never a label."""
-_ROUTE = "memforest.route"
 
-metric_routes = strict_router("health", "")
+metric_routes = strict_router()
 
 
 class Metrics(Collector):
@@ -96,27 +95,6 @@ class Metrics(Collector):
         yield tokens
 
 
-def note_route(app: ASGIApp) -> ASGIApp:
-    """Innermost middleware: record for `Measured` the path template of the route that answered a request."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await app(scope, receive, send)
-        finally:
-            if _ROUTE in scope:
-                mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
-                template = getattr(scope.get("route"), "path", None)
-                if template is not None:
-                    scope[_ROUTE].append(mounted + template)
-                else:
-                    asked = scope["path"]
-                    routes = scope["app"].routes if "app" in scope else ()
-                    is_fixed = "{" not in asked and asked in [getattr(one, "path", None) for one in routes]
-                    scope[_ROUTE].append(mounted or (asked if is_fixed else UNMATCHED))
-
-    return serve
-
-
 class Measured:
     """Outermost middleware: count, time and log each request, without its path and parameters.
 
@@ -136,7 +114,7 @@ class Measured:
             return
         begun = time.perf_counter()
         status, answered = 500, begun
-        found: list[str] = []
+        seen = {**scope, "route": None}  # all that is within goes on with this one
 
         async def sends(message: Message) -> None:
             nonlocal status, answered
@@ -146,14 +124,24 @@ class Measured:
 
         with self.metrics.in_flight.track_inprogress():
             try:
-                await self.app({**scope, _ROUTE: found}, receive, sends)
+                await self.app(seen, receive, sends)
             finally:
-                route = found[-1] if found else UNMATCHED
+                route = _template(seen)
                 method = scope["method"] if scope["method"] in METHODS else "other"
                 took = (answered if answered > begun else time.perf_counter()) - begun
                 self.metrics.requests.labels(method, route, status).inc()
                 self.metrics.seconds.labels(route).observe(took)
                 _log.info("%s %s %d %.1f ms", method, route, status, took * 1000)
+
+
+def _template(scope: Scope) -> str:
+    """Return the template of the path that a request was for, by what the router has left in its scope."""
+    mounted: str = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
+    template = getattr(scope["route"], "path", None)
+    if template is not None:
+        return mounted + str(template)
+    asked, fixed = str(scope["path"]), {getattr(one, "path", None) for one in scope["app"].routes}
+    return mounted or (asked if asked in fixed and "{" not in asked else UNMATCHED)
 
 
 async def may_measure(who: Who) -> None:
@@ -164,9 +152,10 @@ async def may_measure(who: Who) -> None:
 
 @metric_routes.get(
     "/metrics",
+    tags=["health"],
     operation_id="metrics",
     response_class=Response,
-    dependencies=[Depends(Needs("admin")), Depends(may_measure)],
+    dependencies=[needs("admin"), Depends(may_measure)],
     openapi_extra={SCOPES: "admin, of a key of the server itself"},
     responses={
         **can_fail(),

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from memforest import errors
-from memforest.server.auth import STATUS, detail_of, place_of, status_of
+from memforest.server.auth import detail_of, place_of, status_of, told_of
 
 _log = logging.getLogger(__name__)
 
@@ -120,8 +120,7 @@ def problem_of(
         detail: for people: what was wrong and what to do.
         wrong: the fields that are.
     """
-    status = next(status for one, status in STATUS if issubclass(kind, one))
-    return _respond(type_of(kind), title_of(kind), status, detail, wrong)
+    return _respond(type_of(kind), title_of(kind), told_of(kind)[0], detail, wrong)
 
 
 def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

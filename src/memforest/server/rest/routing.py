@@ -11,13 +11,14 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 from urllib.parse import quote, unquote_to_bytes
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi._compat import ModelField
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from fastapi.security import SecurityScopes
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -30,8 +31,8 @@ from memforest.server.rest.problems import MEDIA_TYPE, ProblemDetails
 from memforest.settings import MAX_BODY_ITEMS, has_too_many_items
 
 
-async def caller(request: Request) -> Principal:
-    """Return the caller of a request, identified and counted once.
+async def caller(request: Request, needed: SecurityScopes) -> Principal:
+    """Return the caller of a request, identified and counted once, who has the scopes that are needed.
 
     How one says who one is stands in the document (`memforest.server.rest.openapi.SECURITY`). FastAPI's own dependencies for that
     would be solved anew wherever this one is asked for, and look at nothing that is used.
@@ -39,6 +40,7 @@ async def caller(request: Request) -> Principal:
     Raises:
         UnauthenticatedError: if no key or token is there that is needed, or it does not hold.
         RateLimitError: if it is one request too many.
+        ForbiddenError: if a scope is lacking.
     """
     found = request.scope.get(PRINCIPAL)
     if not isinstance(found, Principal):
@@ -46,6 +48,8 @@ async def caller(request: Request) -> Principal:
         found = await access.identify(credential_of(request.headers))
         await access.count(found)
         request.scope[PRINCIPAL] = found
+    for scope in needed.scopes:
+        found.require(cast(Scope, scope))
     return found
 
 
@@ -53,15 +57,9 @@ Who = Annotated[Principal, Depends(caller)]
 """Who asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """A dependency that requires a scope."""
-
-    scope: Scope
-
-    async def __call__(self, who: Who) -> None:
-        """Raise unless the caller has the scope."""
-        who.require(self.scope)
+def needs(scope: Scope) -> Any:
+    """Return the dependency of a route for whose callers need a scope."""
+    return Security(caller, scopes=[scope])
 
 
 async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:
@@ -235,8 +233,8 @@ class KeyedRoute(APIRoute):
         dependants = [self.dependant]
         for dependant in dependants:  # which grows: what a route depends on, directly or not
             dependants += dependant.dependencies
-        calls = [one.call for one in dependants[1:]]
-        scopes = [one.scope for one in calls if isinstance(one, Needs)]
+        callers = [one for one in dependants if one.call is caller]
+        needed = SecurityScopes([scope for one in callers for scope in one.own_oauth_scopes or ()])
         self.parameters = {
             one.alias: any(
                 get_origin(part) is list
@@ -248,10 +246,8 @@ class KeyedRoute(APIRoute):
         is_checked = any(one is field for one in self.dependant.body_params)  # else it is one of several
 
         async def handled(request: Request) -> Response:
-            if caller in calls:
-                who = await caller(request)
-                for scope in scopes:
-                    who.require(scope)
+            if callers:
+                await caller(request, needed)
             self.look(request)
             if field is not None:
                 request = _ReadRequest(request.scope, request.receive)
@@ -307,23 +303,19 @@ class StrictRoute(KeyedRoute):
                 raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
 
 
-def strict_router(noun: str, prefix: str = "/v1") -> APIRouter:
-    """Return a router for the routes of one noun.
-
-    Args:
-        noun: the tag of its operations.
-        prefix: of their paths.
-    """
-    return APIRouter(prefix=prefix, tags=[noun], route_class=StrictRoute)
+def strict_router(prefix: str = "") -> APIRouter:
+    """Return a router of strict routes; `prefix` is that of their paths."""
+    return APIRouter(prefix=prefix, route_class=StrictRoute)
 
 
 def operation(
+    noun: str,
     verb: str,
     answers: Any,
     scope: Scope,
     *fails: int,
     status: int = 200,
-    body: bool = False,
+    created: str = "",
     writes: bool = False,
     ingests: bool = False,
     scopes: str | None = None,
@@ -332,22 +324,26 @@ def operation(
     """Return the arguments of a route's decorator for a verb.
 
     Args:
+        noun: what it is about: the tag in the document.
         verb: its name in Python.
         answers: type of the result.
         scope: that a key needs.
         *fails: statuses of problems beside those that every route may answer.
         status: of the answer.
-        body: it takes one.
+        created: what is new where it answers 201.
         writes: it may write to the memory.
         ingests: it counts among the ingests of the tenant.
         scopes: what the document says of the scopes that a key needs, where `dependencies` decide on them.
         **more: further arguments; `responses` are added to those that are made here.
     """
-    responses = {**can_fail(*fails, body=body, writes=writes or ingests), **more.pop("responses", {})}
+    responses = {**can_fail(*fails, writes=writes or ingests), **more.pop("responses", {})}
+    if created:
+        responses[201] = {"model": answers, "description": created}
     return {
+        "tags": [noun],
         "operation_id": verb,
         "response_model": answers,
-        "dependencies": [Depends(Needs(scope)), *((Ingesting,) if ingests else ())],
+        "dependencies": [needs(scope), *((Ingesting,) if ingests else ())],
         "status_code": status,
         "responses": responses,
         "openapi_extra": {SCOPES: scopes or scope, **more.pop("openapi_extra", {})},

@@ -1,4 +1,4 @@
-"""REST routes for users, and for a memory as a whole: trees, counts, checks, indexes, rebuilding, export and import.
+"""REST routes for users, and for a memory as a whole: merging, export and import.
 
 An export is written by a thread of its own and sent as it comes, without a place on disk in between.
 """
@@ -19,22 +19,15 @@ from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from memforest.errors import NotFoundError
 from memforest.memory.pool import no_memory
 from memforest.read.receipts import DeleteReceipt, ForestMergeResult, MemoryImport, MergeResult
-from memforest.read.results import FlushResult, IngestResult, Usage
-from memforest.read.stored import IndexView, RepairReport, Stale, Stats, TreeView, VerifyReport
 from memforest.server.access import Shares
 from memforest.server.rest import bodies
 from memforest.server.rest.bodies import (
-    MOST,
     BudgetText,
     Cursor,
     DryRun,
-    IndexName,
-    IndexText,
     Memory,
-    NameText,
     PageSize,
     UserId,
     encoded,
@@ -42,14 +35,8 @@ from memforest.server.rest.bodies import (
 )
 from memforest.server.rest.problems import http_problem
 from memforest.server.rest.routing import Forest, User, Users, Who, answer, located, operation, strict_router
-from memforest.settings import MAX_PAGE, MAX_TREE_DEPTH
-from memforest.trees.attached import INDEXES
 
-user_routes = strict_router("users")
-
-
-def _options(body: bodies.Body | None) -> dict[str, Any]:
-    return {} if body is None else body.options()
+routes = strict_router("/v1")
 
 
 async def may_list(who: Who) -> None:
@@ -57,9 +44,10 @@ async def may_list(who: Who) -> None:
     who.require("admin" if who.user is None else "read")
 
 
-@user_routes.get(
+@routes.get(
     "/users",
     **operation(
+        "users",
         "list_users",
         Users,
         "admin",
@@ -75,17 +63,9 @@ async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cur
     return answer(Users(page.users, page.next_cursor))
 
 
-@user_routes.put(
+@routes.put(
     "/users/{user_id}",
-    **operation(
-        "register_user",
-        User,
-        "write",
-        409,
-        body=True,
-        writes=True,
-        responses={201: {"model": User, "description": "The user had no memory."}},
-    ),
+    **operation("users", "register_user", User, "write", 409, writes=True, created="The user had no memory."),
 )
 async def register_user(
     request: Request,
@@ -99,11 +79,11 @@ async def register_user(
     known = await forest.has_user(user)
     if known and body is not None and not body.load_existing:
         return http_problem(409, "the user has a memory already; leave load_existing out to open it")
-    await forest.register_user(user, **_options(body))
+    await forest.register_user(user, **bodies.given_options(body))
     return answer(User(user), 200 if known else 201, located(request, f"/v1/users/{encoded(user)}"))
 
 
-@user_routes.get("/users/{user_id}", **operation("has_user", User, "read"))
+@routes.get("/users/{user_id}", **operation("users", "has_user", User, "read"))
 async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
     """Return whether a user has a memory: 404 if not."""
     user = who.user_id(user_id)
@@ -112,24 +92,22 @@ async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
     return answer(User(user))
 
 
-@user_routes.delete("/users/{user_id}", **operation("delete_user", DeleteReceipt, "delete", writes=True))
+@routes.delete("/users/{user_id}", **operation("users", "delete_user", DeleteReceipt, "delete", writes=True))
 async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
     """Delete a user's memory with all of its files, whatever their state, or count what would go."""
     return answer(await memory.delete_all(dry_run=dry_run))
 
 
-@user_routes.post(
-    "/users/{user_id}/merge", **operation("merge", MergeResult, "admin", body=True, ingests=True)
-)
+@routes.post("/users/{user_id}/merge", **operation("users", "merge", MergeResult, "admin", ingests=True))
 async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     """Merge another user's memory into this one; the other stays as it is."""
     given = body.options()
     return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
 
 
-@user_routes.post(
+@routes.post(
     "/merge_user_forests",
-    **operation("merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
+    **operation("users", "merge_user_forests", ForestMergeResult, "admin", ingests=True),
 )
 async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserForestsBody) -> Response:
     """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
@@ -137,110 +115,6 @@ async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserFor
     for user in (*given["source_user_ids"], given["target_user_id"]):
         who.user_id(user)
     return answer(await forest.merge_user_forests(**given))
-
-
-PREFIX = "/v1/users/{user_id}"
-trees = strict_router("trees", PREFIX)
-upkeep = strict_router("upkeep", PREFIX)
-indexes = strict_router("indexes", PREFIX)
-
-
-@trees.get("/trees", **operation("tree", list[TreeView], "read", writes=True))
-async def tree(
-    memory: Memory,
-    scope: Annotated[NameText | None, Query(description="name of a session, entity or scene")] = None,
-    index: IndexText | None = None,
-    depth: Annotated[
-        int, Query(ge=0, le=MOST, description=f"levels below the root; {MAX_TREE_DEPTH} are unfolded at most")
-    ] = 1,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="most nodes")] = 50,
-    node: Annotated[
-        int | None, Query(ge=1, le=MOST, description="`node_id` of a node: only this one is unfolded")
-    ] = None,
-) -> Response:
-    """Return the trees, those of one scope, or one node, unfolded `depth` levels below the root."""
-    return answer(await memory.tree(scope, index=index, depth=depth, limit=limit, node=node))
-
-
-@upkeep.get("/stats", **operation("stats", Stats, "read"))
-async def stats(memory: Memory) -> Response:
-    """Return counts, the embedder, the schema and the size on disk."""
-    return answer(await memory.stats())
-
-
-@upkeep.post("/verify", **operation("verify", VerifyReport, "admin", body=True))
-async def verify(memory: Memory, body: Annotated[bodies.VerifyBody | None, Body()] = None) -> Response:
-    """Check every invariant that the store can state of itself."""
-    return answer(await memory.verify(**_options(body)))
-
-
-@upkeep.post("/repair", **operation("repair", RepairReport, "admin", writes=True))
-async def repair(memory: Memory) -> Response:
-    """Rebuild damaged derived data from what was said, and finish interrupted writes."""
-    return answer(await memory.repair())
-
-
-@upkeep.post("/resume", **operation("resume", list[IngestResult], "admin", body=True, ingests=True))
-async def resume(
-    memory: Memory, forest: Forest, body: Annotated[bodies.SpendBody | None, Body()] = None
-) -> Response:
-    """Finish interrupted or failed writes."""
-    return answer(await forest.resume(memory.user_id, **_options(body)))
-
-
-@upkeep.post("/flush", **operation("flush", FlushResult, "write", body=True, ingests=True))
-async def flush(memory: Memory, body: Annotated[bodies.SpendBody | None, Body()] = None) -> Response:
-    """Wait for background summaries, make the remaining ones, and return the outcome."""
-    return answer(await memory.flush(**_options(body)))
-
-
-@upkeep.post("/rebuild", **operation("rebuild", Usage, "admin", body=True, ingests=True))
-async def rebuild(memory: Memory, body: Annotated[bodies.RebuildBody | None, Body()] = None) -> Response:
-    """Make what is derived anew from what is stored, and return what it cost."""
-    return answer(await memory.rebuild(**_options(body)))
-
-
-@upkeep.get("/stale", **operation("stale", Stale, "read"))
-async def stale(memory: Memory) -> Response:
-    """Return what would be made otherwise now, and why. Nothing is written."""
-    return answer(await memory.stale())
-
-
-@upkeep.post("/expire", **operation("expire", DeleteReceipt, "delete", body=True, writes=True))
-async def expire(memory: Memory, body: Annotated[bodies.DryRunBody | None, Body()] = None) -> Response:
-    """Delete the turns that were said longer ago than the configured retention, with everything that was made of them."""
-    return answer(await memory.expire(**_options(body)))
-
-
-@indexes.get("/indexes", **operation("indexes", list[IndexView], "read"))
-async def list_indexes(memory: Memory) -> Response:
-    """Return the memory's indexes, by name: what its trees are, and what it says of itself."""
-    return answer(await memory.indexes())
-
-
-@indexes.put("/indexes/{name}", **operation("add_index", IndexView, "admin", 409, body=True, ingests=True))
-async def add_index(
-    name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
-) -> Response:
-    """Add an index, let it place everything that the memory holds, and return what is there then."""
-    if name not in INDEXES:
-        raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
-    if name in [one.name for one in await memory.indexes()]:
-        return http_problem(409, "the memory has this index already; rebuild makes it anew")
-    return answer(await memory.add_index(name, **_options(body)))
-
-
-@indexes.delete("/indexes/{name}", **operation("drop_index", None, "admin", status=204, writes=True))
-async def drop_index(name: IndexName, memory: Memory) -> Response:
-    """Take an index away with everything that it has in the file; what was said stays as it is."""
-    await memory.drop_index(name)
-    return Response(status_code=204)
-
-
-@indexes.post("/advance", **operation("advance", list[IndexView], "write", body=True, ingests=True))
-async def advance(memory: Memory, body: Annotated[bodies.AdvanceBody | None, Body()] = None) -> Response:
-    """Make what is due by a time, such as the profile of a month that has ended, and return how all indexes stand."""
-    return answer(await memory.advance(**_options(body)))
 
 
 CHUNK = 64 * 1024
@@ -357,14 +231,14 @@ class PipeResponse(StreamingResponse):
 FILE = "application/octet-stream"
 LINES = ("application/jsonl", "application/x-ndjson")
 """Other names of the same."""
-transfer_routes = strict_router("transfer", "/v1/users/{user_id}")
 
 _FILE: dict[str, Any] = {"content": {FILE: {"schema": {"type": "string", "format": "binary"}}}}
 
 
-@transfer_routes.get(
-    "/export",
+@routes.get(
+    "/users/{user_id}/export",
     **operation(
+        "transfer",
         "export",
         None,
         "read",
@@ -394,15 +268,13 @@ async def export(
     return await PipeResponse.of(Pipe(work), FILE)
 
 
-@transfer_routes.post(
-    "/import",
+@routes.post(
+    "/users/{user_id}/import",
     **operation(
+        "transfer",
         "import_",
         MemoryImport,
         "write",
-        400,
-        413,
-        415,
         ingests=True,
         openapi_extra={"requestBody": {"required": True, **_FILE}},
     ),

@@ -47,11 +47,7 @@ ASSETS = {
 
 
 def ui_app(
-    access: Access,
-    *,
-    hosts: Collection[str] = (),
-    intake: Intake | None = None,
-    https: bool = False,
+    access: Access, *, hosts: Collection[str] = (), intake: Intake | None = None, https: bool = False
 ) -> ASGIApp:
     """Return the inspector, to be mounted in another app, as at ``/ui``, or run by itself.
 

@@ -19,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memforest import errors
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.auth import (
@@ -27,6 +26,8 @@ from memforest.server.auth import (
     OpenAccess,
     Principal,
     Scope,
+    as_sentence,
+    detail_of,
     from_elsewhere,
     is_local_host,
     status_of,
@@ -182,31 +183,6 @@ class TicketAccess(OpenAccess):
         return Principal(user=self._user, key="inspect")
 
 
-_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
-    (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),
-    (errors.StoreKeyError, "This memory is encrypted, and not with the key that this server has."),
-    (
-        errors.CorruptStoreError,
-        "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
-    ),
-    (errors.IndexStateError, "An index of this memory cannot be made; `memforest verify` says why."),
-    (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
-    (errors.BudgetError, "What may be spent on models for one question is used up."),
-    (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),
-    (errors.ConfigError, "The configuration of this server does not allow that."),
-)
-"""What is said of errors whose own message may hold a path or an address of the server."""
-
-
-def sentence_of(error: errors.MemForestError) -> str:
-    """Return the sentence about an error for a page: its message, or a fixed one where that may reveal the server's insides."""
-    said = next((text for kind, text in _FIXED if isinstance(error, kind)), None)
-    if said is not None:
-        return said
-    return str(error) if status_of(error) < 500 else "Something went wrong on the server."
-
-
 COOKIE = "memforest_ui"
 _ID_CHARS = 43
 """Characters of a session's id."""
@@ -264,18 +240,10 @@ class Site:
                     raise ForbiddenError(ELSEWHERE)
                 form = await self._checked_form(request, session) if posted else {}
                 async with self._access.forest(who) as forest:
-                    visit = PageRequest(
-                        request,
-                        self._templates,
-                        who,
-                        forest,
-                        self._sessions.token(session),
-                        credential is not None,
-                        form,
-                        lambda: self._identify(request, credential),
-                        self._intake,
-                    )
-                    answer = await handler(visit)
+                    token, keyed = self._sessions.token(session), credential is not None
+                    again = partial(self._identify, request, credential)
+                    shown = (self._templates, who, forest, token, keyed, form, again, self._intake)
+                    answer = await handler(PageRequest(request, *shown))
             except UnauthenticatedError:
                 self._sessions.end(session)
                 answer = _redirect(request, "login")
@@ -339,7 +307,9 @@ class Site:
         except UnauthenticatedError:
             return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
         except MemForestError as exc:
-            return _in_time(self._login_page(request, session, sentence_of(exc), status_of(exc)), exc)
+            return _in_time(
+                self._login_page(request, session, as_sentence(detail_of(exc)), status_of(exc)), exc
+            )
         return self._with_cookie(request, _redirect(request, ""), begun, anew=True)
 
     async def enter(self, request: Request) -> Response:
@@ -371,7 +341,7 @@ class Site:
         return self._message(request, said.get(status, "Something went wrong on the server."), status)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
-        return _in_time(self._message(request, sentence_of(error), status_of(error)), error)
+        return _in_time(self._message(request, as_sentence(detail_of(error)), status_of(error)), error)
 
     def _message(self, request: Request, sentence: str, status: int) -> Response:
         return self._plain(request, "message.html", status, sentence=sentence, status=status)
