@@ -21,8 +21,8 @@ from memforest.text import cut
 from memforest.trees.index import FALLS_BACK
 
 Place = tuple[str, str]
-_NO_VALUE = ("since", "changed_back")
-"""Operators whose timeline names what the question names already."""
+_NO_VALUE = ("since", "changed_back", "later")
+"""Reasons to lead that tell no value, or one that the question names already."""
 
 
 AnswerMade = tuple[Answer, str, tuple[str, ...]]

@@ -34,6 +34,7 @@ from memforest.read.evidence import (
 )
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
+    LEAD,
     WARNING_CHARS,
     SearchOutcome,
     by_level,
@@ -57,8 +58,9 @@ from memforest.reading.steps import Steps
 from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
-from memforest.search.filters import NodeHit, Prepared, Search, TurnHit
+from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
 from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.search.succession import is_of_present, open_reader, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
 from memforest.store.database import Database
@@ -158,8 +160,15 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     return names
 
 
+LATER, PERHAPS_LATER = (f"{how}: said last of what is asked for" for how in ("later", "later, perhaps"))
+"""Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
+
+
+def of_values(why: str) -> bool:
+    """Return whether a hit leads as one of several values that held by turns, whose order is read already."""
+    return bool(why) and " of " not in why.partition(": ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +421,7 @@ class QueryPath:
             if found.nodes:  # at equal scores a turn comes before a node
                 both = merge(ranked, found.nodes, key=falling_score)
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
-            best = list(islice(ranked, wanted))
+            best = self._with_successor(reader, request, list(islice(ranked, wanted)))
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
             pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
@@ -439,6 +448,40 @@ class QueryPath:
                 },
                 warnings=(*found.warnings, *reader.warnings),
             )
+
+    def _with_successor(
+        self, reader: EvidenceReader, request: Search, best: list[TurnHit | NodeHit]
+    ) -> list[TurnHit | NodeHit]:
+        """Return the best hits, led by what was said later of the thing that the first of them tells of, if anything was.
+
+        So only where a question asks how something stands at its present.
+        """
+        weights = None if self.embedder is None else open_reader(self.embedder.model_id)
+        first = best[0] if best else None
+        asked = request.ranking.time_order != 0 and is_of_present(request.plan)
+        if (
+            weights is None
+            or not asked
+            or not isinstance(first, TurnHit)
+            or first.fact < 0
+            or of_values(first.why)
+        ):
+            return best
+        tx, snapshot = reader.tx, reader.snapshot
+        found = successor(tx, snapshot, weights, request, allowed(snapshot, request), first.fact)
+        if found is None:
+            return best
+        fact, sure = found
+        turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == fact, 1]
+        turn = int(turns[turn_places(snapshot)[turns].argmax()])
+        same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]
+        hit = same[0] if same else TurnHit(turn, fact, 0.0)
+        lead = first.score - hit.score + LEAD
+        scores = {**hit.scores, "lead": hit.scores.get("lead", 0.0) + lead}
+        led = replace(
+            hit, fact=fact, score=hit.score + lead, scores=scores, why=LATER if sure else PERHAPS_LATER
+        )
+        return [*reader.shown([led]), *(one for one in best if one not in same)]
 
     async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:
         """Answer from the best evidence, or abstain; the arguments are those of `query`. See `AsyncMemForest.ask`."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memforest.search.flow import Ascent
 from memforest.search.scores import Scores
-from memforest.search.snapshot import Facts, Lists, Turns, once_per_snapshot, rows_of
+from memforest.search.snapshot import Facts, Lists, Snapshot, Turns, once_per_snapshot, rows_of
 from memforest.search.vectors import VectorTable
 
 P = ParamSpec("P")
@@ -220,16 +220,24 @@ def _marked(told: Facts | Turns, had: Marks, anew: Ints) -> Marks:
 
 
 _NONE_MARKED: Marks = (NOTHING, np.zeros(0, dtype=np.bool_), NOTHING)
-marked_facts = once_per_snapshot(
+_marked_facts = once_per_snapshot(
     lambda snapshot: _marked(snapshot.facts, _NONE_MARKED, NOTHING),
     lambda snapshot, delta, had: _marked(snapshot.facts, had, delta.facts),
 )
-"""Returns the marks of a snapshot's facts."""
-marked_turns = once_per_snapshot(
+_marked_turns = once_per_snapshot(
     lambda snapshot: _marked(snapshot.turns, _NONE_MARKED, NOTHING),
     lambda snapshot, delta, had: _marked(snapshot.turns, had, delta.turns),
 )
-"""Returns the marks of a snapshot's turns."""
+
+
+def marked_facts(snapshot: Snapshot) -> Marks:
+    """Return the marks of a snapshot's facts."""
+    return _marked_facts(snapshot)
+
+
+def marked_turns(snapshot: Snapshot) -> Marks:
+    """Return the marks of a snapshot's turns."""
+    return _marked_turns(snapshot)
 
 
 def as_keys(digests: Digests) -> list[bytes]:

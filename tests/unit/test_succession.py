@@ -1,0 +1,77 @@
+"""Tests of what was said later of the same thing: its weights, and which statement leads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memforest import Config, MemForest, Ranking
+from memforest.models import BGE_SMALL, MINILM
+from memforest.models.onnx import OnnxModel
+from memforest.search.succession import STANCES, open_reader
+
+LIVES, MOVED = "I live in Leeds, near the university.", "York is my home now, got the keys on Friday."
+AWAY = "We spent the weekend in Lisbon and ate far too much."
+
+
+def first(tmp_path: Path, *said: str, question: str = "Where do I live?", **options: Any) -> str:
+    """Return the first evidence after some messages of one person, a month apart."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        for month, text in enumerate(said, 1):
+            at = f"2024-{month:02}-05T10:00:00+00:00"
+            user.add([{"role": "user", "content": text, "timestamp": at}], session_id=f"month-{month}")
+        return user.search(question, reference_date="2024-12-01", **options).evidence[0].quote
+
+
+@pytest.mark.parametrize("model", [MINILM, BGE_SMALL])
+def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
+    """The weights of each embedder fit its vectors, and tell numbers."""
+    reader = open_reader(model.model_id)
+    assert reader is not None
+    vectors = np.random.default_rng(0).normal(size=(3, len(reader.said)))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    stances = reader.stances(vectors)
+    assert stances.shape == (3, len(STANCES))
+    assert np.allclose(stances.sum(1), 1)
+    assert np.isfinite(reader.logits(vectors[0], vectors[1], vectors)).all()
+
+
+@pytest.mark.parametrize("model_id", ["hash-words-1@64", "", "../minilm@1", "minilm-l6-v2-int8@00000000"])
+def test_another_embedder_has_none(model_id: str) -> None:
+    """An embedder that the package has no weights for gets none, whatever its name."""
+    assert open_reader(model_id) is None
+
+
+def test_a_change_in_other_words_leads(tmp_path: Path) -> None:
+    """A change that no rule reads leads."""
+    assert "York" in first(tmp_path, LIVES, MOVED)
+
+
+def test_it_leads_only_since_it_was_said(tmp_path: Path) -> None:
+    """As of a day before the change, it does not."""
+    assert "Leeds" in first(tmp_path, LIVES, MOVED, as_of="2024-01-20")
+
+
+def test_a_visit_changes_nothing(tmp_path: Path) -> None:
+    """What only touches the subject does not lead."""
+    assert "Leeds" in first(tmp_path, LIVES, AWAY)
+
+
+def test_a_change_of_somebody_else_changes_nothing(tmp_path: Path) -> None:
+    """Nor does what is told of somebody else."""
+    assert "Leeds" in first(tmp_path, LIVES, "My brother lives in York now.")
+
+
+def test_a_sentence_of_two_things_stays_for_the_other(tmp_path: Path) -> None:
+    """A move ends nothing of what else was said with the old home."""
+    both = "I live in Lugo and bake rye bread on Sundays."
+    assert "rye" in first(
+        tmp_path, both, "I moved to Porto last week.", question="What do I bake on Sundays?"
+    )
+
+
+def test_it_is_a_part_of_time_order(tmp_path: Path) -> None:
+    """Without the order of time nothing is moved."""
+    assert "Leeds" in first(tmp_path, LIVES, MOVED, ranking=Ranking(time_order=0))
