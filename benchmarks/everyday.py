@@ -65,11 +65,10 @@ def run(cases: Sequence[Mapping[str, Any]], config: Config, *, chat: bool) -> di
             counts["cases"] += 1
             counts[{"day-40": "new", "day-0": "old"}.get(turn, "other")] += 1
             answer = (user.ask(case["question"], reference_date=ASKED.isoformat()).answer or "").casefold()
-            value = next(
-                (which for which in ("new", "old") if case[f"answer_{which}"].casefold() in (answer or "-")),
-                "",
-            )
-            counts[f"answered {value}"] += bool(value and case[f"answer_{value}"])
+            values = {which: case[f"answer_{which}"].casefold() for which in ("new", "old")}
+            given = next((which for which, value in values.items() if value and value in answer), None)
+            if given is not None:
+                counts[f"answered {given}"] += 1
     return found
 
 

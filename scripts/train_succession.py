@@ -37,7 +37,17 @@ from numpy.typing import NDArray
 from memforest.models import open_embedder
 from memforest.reading.extract_local import LocalExtractor
 from memforest.records import Chunk, Turn
-from memforest.search.succession import SCALE, STANCES, TELLING, Floats, directions, features, open_reader
+from memforest.search.succession import (
+    SCALE,
+    STANCES,
+    TELLING,
+    Floats,
+    directions,
+    features,
+    open_reader,
+    stances,
+    through,
+)
 
 ROOT = Path(__file__).parent.parent
 DATA, WEIGHTS = ROOT / "data" / "reading", ROOT / "src" / "memforest" / "data"
@@ -181,14 +191,6 @@ def fit_stance(data: Data, rows: Ints, said: Floats) -> Floats:
     )[0]
 
 
-def tell(data: Data, rows: Ints, said: Floats, layer: Floats) -> Floats:
-    """Return the stances of some statements."""
-    logits = SCALE * (data.vectors[rows] - said) @ layer[:-1] + layer[-1]
-    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shares: Floats = odds / odds.sum(axis=1, keepdims=True)
-    return shares
-
-
 def draw(data: Data) -> Ints:
     """Return triples of rows (question, earlier, later) and whether the later one is a successor, shape (t, 4)."""
     rng = np.random.default_rng(SEED)
@@ -226,9 +228,8 @@ def fit(data: Data) -> tuple[dict[str, Floats], list[str]]:
     unseen = np.zeros((len(data.vectors), len(STANCES)))
     for fold in range(FOLDS):
         rows = statements[data.fold[statements] == fold]
-        unseen[rows] = tell(
-            data, rows, said, fit_stance(data, statements[data.fold[statements] != fold], said)
-        )
+        layer = fit_stance(data, statements[data.fold[statements] != fold], said)
+        unseen[rows] = stances(data.vectors[rows], said, layer)
     share = unseen[:, :TELLING].sum(1)
     tells = np.isin(data.stance, STANCES[:TELLING])
     told = [
@@ -253,7 +254,7 @@ def fit(data: Data) -> tuple[dict[str, Floats], list[str]]:
     for fold in range(FOLDS):
         here = data.fold[before] == fold
         hidden, out = layers(~here)
-        logits[here] = (np.maximum(rows[here] @ hidden[:-1] + hidden[-1], 0) @ out[:-1] + out[-1])[:, 0]
+        logits[here] = through(rows[here], hidden, out[:, 0])
     of = data.stance[later]
     same = data.kind[before] == data.kind[later]
     right = logits[goal == 1]

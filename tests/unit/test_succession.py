@@ -9,7 +9,7 @@ import pytest
 from memforest import Config, MemForest, Ranking
 from memforest.models import BGE_SMALL, MINILM
 from memforest.models.onnx import OnnxModel
-from memforest.search.succession import STANCES, open_reader
+from memforest.search.succession import STANCES, open_reader, stances
 
 LIVES, MOVED = "I live in Leeds, near the university.", "York is my home now, got the keys on Friday."
 AWAY = "We spent the weekend in Lisbon and ate far too much."
@@ -32,9 +32,9 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
     assert reader is not None
     vectors = np.random.default_rng(0).normal(size=(3, len(reader.said)))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    stances = reader.stances(vectors)
-    assert stances.shape == (3, len(STANCES))
-    assert np.allclose(stances.sum(1), 1)
+    shares = stances(vectors, reader.said, reader.stance)
+    assert shares.shape == (3, len(STANCES))
+    assert np.allclose(shares.sum(1), 1)
     assert np.isfinite(reader.logits(vectors[0], vectors[1], vectors)).all()
 
 

@@ -72,26 +72,34 @@ class Reader:
     hidden: Floats
     out: Floats
 
-    def stances(self, vectors: Floats) -> Floats:
-        """Return the probabilities of `STANCES` for statements, shape (n, stances), given their unit vectors, shape (n, d)."""
-        logits = SCALE * (vectors - self.said) @ self.stance[:-1] + self.stance[-1]
-        odds: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares: Floats = odds / odds.sum(axis=1, keepdims=True)
-        return shares
-
     def logits(self, question: Floats, earlier: Floats, later: Floats) -> Floats:
         """Return how likely each of some later statements, shape (n, d), is a successor of an earlier one, shape (n,)."""
-        rows = len(later)
+        each = (len(later), 1)
         found = features(
-            directions(np.tile(question, (rows, 1)), self.asked),
-            directions(np.tile(earlier, (rows, 1)), self.said),
+            directions(np.tile(question, each), self.asked),
+            directions(np.tile(earlier, each), self.said),
             directions(later, self.said),
-            np.tile(self.stances(earlier[None]), (rows, 1)),
-            self.stances(later),
+            np.tile(stances(earlier[None], self.said, self.stance), each),
+            stances(later, self.said, self.stance),
         )
-        inner = np.maximum((found - self.shift) / self.scale @ self.hidden[:-1] + self.hidden[-1], 0)
-        logits: Floats = inner @ self.out[:-1] + self.out[-1]
-        return logits
+        return through((found - self.shift) / self.scale, self.hidden, self.out)
+
+
+def stances(vectors: Floats, said: Floats, layer: Floats) -> Floats:
+    """Return the probabilities of `STANCES` for statements, shape (n, stances), given their unit vectors, shape (n, d).
+
+    `said` and `layer` are those of a `Reader`.
+    """
+    logits = SCALE * (vectors - said) @ layer[:-1] + layer[-1]
+    odds: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return shares
+
+
+def through(rows: Floats, hidden: Floats, out: Floats) -> Floats:
+    """Return what the two layers of a `Reader` make of standardised features, shape (n, f): one logit each, shape (n,)."""
+    logits: Floats = np.maximum(rows @ hidden[:-1] + hidden[-1], 0) @ out[:-1] + out[-1]
+    return logits
 
 
 def directions(vectors: Floats, mean: Floats) -> Floats:
@@ -182,8 +190,7 @@ def successor(
     )
     likely = logits >= max(LEAST, SPREAD + math.log(many))
     rows, logits = rows[likely], logits[likely]
-    texts = wordings(tx, facts.ids[rows].tolist()) if len(rows) else {}
-    person = Person(snapshot, request.plan)
+    person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
     said = [person.is_told_of(int(facts.speaker[row]), texts[int(facts.ids[row])]) for row in rows.tolist()]
     rows, logits = rows[said], logits[said]
     if not len(rows):
@@ -199,8 +206,8 @@ class Person:
     def __init__(self, snapshot: Snapshot, plan: QuestionPlan) -> None:
         self.name = next(iter((*plan.owners, *plan.entities)), "")
         self.entity = snapshot.names.get(entity_key(self.name) or "")
-        asked = {*plan.keywords, *(plan.topic or ())}
-        self.kin = frozenset() if not asked.isdisjoint(kinship("en")) else kinship("en")
+        kin, asked = kinship("en"), (*plan.keywords, *(plan.topic or ()))
+        self.kin = kin if kin.isdisjoint(asked) else frozenset()
         """Words for relatives, whose state is not the person's; none where the question is about one."""
 
     def is_told_of(self, speaker: int, text: str) -> bool:
