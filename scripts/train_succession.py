@@ -4,13 +4,16 @@
 
 Reads `data/reading/*.toml`: kinds of things that people have, are, do, plan and prefer, each told in every stance and asked for, and
 talk that tells of no state. Each sentence is read as `memforest` reads what is said (`LocalExtractor`), half of them from a
-speaker with a name, and embedded. Two layers are fitted (`memforest.search.succession`):
+speaker with a name, and embedded. Four parts are fitted (`memforest.search.succession`):
 
-1. the stance: one softmax over the vectors, by full-batch Adam;
-2. the successor: one hidden layer over the features of triples (question, earlier statement, later one) drawn from the kinds.
-   The stances in its features come from fits that had not seen the kind, as no weights will have seen what users say.
+1. whether a question asks how something stands at present (`data/questions/fitted.toml`), a logistic;
+2. the stance: one softmax over the vectors, by full-batch Adam;
+3. the slot space: what varies inside the kinds is whitened, and the directions are kept in which their means differ most
+   (linear discriminant analysis; R. A. Fisher 1936, C. R. Rao 1948);
+4. the successor: one hidden layer over the features of triples (question, earlier statement, later one) drawn from the kinds.
+   Stances and slot space in its features come from fits that had not seen the kind, as no weights will have seen what users say.
 
-Prints how well held-out kinds are told: six folds, each kind in one. Everything is seeded, so the same data, embedder and versions
+Prints how well held-out kinds are told (six folds, each kind in one), and questions of another hand (`data/questions/held_out.toml`). Everything is seeded, so the same data, embedder and versions
 give the same file. `--check` writes nothing and exits with 1 if the committed weights differ from what is fitted by more than 1%.
 """
 
@@ -35,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.models import open_embedder
+from memforest.ports import embed_questions
 from memforest.reading.extract_local import LocalExtractor
 from memforest.records import Chunk, Turn
 from memforest.search.succession import (
@@ -42,7 +46,6 @@ from memforest.search.succession import (
     STANCES,
     TELLING,
     Floats,
-    directions,
     features,
     open_reader,
     stances,
@@ -50,8 +53,14 @@ from memforest.search.succession import (
 )
 
 ROOT = Path(__file__).parent.parent
-DATA, WEIGHTS = ROOT / "data" / "reading", ROOT / "src" / "memforest" / "data"
+DATA, QUESTIONS, WEIGHTS = (
+    ROOT / "data" / "reading",
+    ROOT / "data" / "questions",
+    ROOT / "src" / "memforest" / "data",
+)
 SEED, FOLDS, HIDDEN = 9, 6, 8
+SLOT = 64
+"""Numbers of the slot space. Whitening adds the mean variance to each direction, as the kinds are few."""
 NAMES = [
     "Robin",
     "Mina",
@@ -191,6 +200,39 @@ def fit_stance(data: Data, rows: Ints, said: Floats) -> Floats:
     )[0]
 
 
+def fit_present(embedder: str, asked: Floats) -> tuple[Floats, list[str]]:
+    """Return the layer that knows questions about the present, and how well it tells those of another hand."""
+    logits, of = {}, {}
+    for name in ("fitted", "held_out"):
+        tables = tomllib.loads((QUESTIONS / f"{name}.toml").read_text(encoding="utf-8"))
+        texts = [(what, text) for what, table in tables.items() for text in table["lines"]]
+        rows = np.asarray(asyncio.run(embed_questions(open_embedder(embedder), [text for _, text in texts])))
+        logits[name] = SCALE * (rows.astype(np.float64) - asked)
+        of[name] = np.array([what for what, _ in texts])
+    goal = (of["fitted"] == "state")[:, None].astype(float)
+    layer = fit_layers(logits["fitted"], goal, (), steps=300, batch=len(goal), rate=0.05, l2=1e-2)[0]
+    told, present = logits["held_out"] @ layer[:-1, 0], of["held_out"] == "state"
+    lines = [
+        f"question of the present against {one} {auc(told[present], told[of['held_out'] == one]):.3f}"
+        for one in sorted({*of["held_out"].tolist()} - {"state"})
+    ]
+    return layer[:, 0], lines
+
+
+def fit_slot(centred: Floats, kind: NDArray[np.str_]) -> Floats:
+    """Return the map into the slot space, shape (d, `SLOT`), fitted to centred vectors of kinds."""
+    names = sorted({*kind.tolist()} - {""})
+    means = np.array([centred[kind == one].mean(0) for one in names])
+    inside = [centred[kind == one] - mean for one, mean in zip(names, means, strict=True)]
+    scatter = sum(each.T @ each for each in inside) / sum(map(len, inside))
+    spread, axes = np.linalg.eigh(scatter + np.trace(scatter) / len(scatter) * np.eye(len(scatter)))
+    whitened = axes / np.sqrt(spread)
+    apart = means @ whitened
+    _, _, main = np.linalg.svd(apart - apart.mean(0), full_matrices=False)
+    found: Floats = whitened @ main[:SLOT].T
+    return found
+
+
 def draw(data: Data) -> Ints:
     """Return triples of rows (question, earlier, later) and whether the later one is a successor, shape (t, 4)."""
     rng = np.random.default_rng(SEED)
@@ -235,14 +277,17 @@ def fit(data: Data) -> tuple[dict[str, Floats], list[str]]:
     told = [
         f"tells against {one} {auc(share[tells], share[data.stance == one]):.3f}" for one in STANCES[TELLING:]
     ]
+    centred = data.vectors - np.where(data.asks[:, None], asked, said)
     question, before, later, goal = draw(data).T
-    found = features(
-        directions(data.vectors[question], asked),
-        directions(data.vectors[before], said),
-        directions(data.vectors[later], said),
-        unseen[before],
-        unseen[later],
-    )
+    found = np.empty((len(goal), 0))
+    for fold in range(FOLDS):
+        here, seen = data.fold[before] == fold, data.fold != fold
+        slot = fit_slot(centred[seen], data.kind[seen])
+        rows = [of[here] for of in (question, before, later)]
+        q, b, n = rows
+        made = features(centred[q], centred[b], centred[n], unseen[b], unseen[n], slot)
+        found = np.zeros((len(goal), made.shape[1])) if not found.size else found
+        found[here] = made
     shift, scale = found.mean(0), found.std(0)
     rows, logits = (found - shift) / scale, np.zeros(len(goal))
 
@@ -271,6 +316,7 @@ def fit(data: Data) -> tuple[dict[str, Floats], list[str]]:
         "said": said,
         "asked": asked,
         "stance": stance,
+        "slot": fit_slot(centred, data.kind),
         "shift": shift,
         "scale": scale,
         "hidden": hidden,
@@ -287,7 +333,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     model_id = open_embedder(options.embedder).model_id
     weights, told = fit(read_data(options.embedder))
-    print("\n".join(told))
+    weights["present"], of_questions = fit_present(options.embedder, weights["asked"])
+    print(*told, *of_questions, sep="\n")
     if options.check:
         stored = open_reader(model_id)
         return int(

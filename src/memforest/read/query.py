@@ -60,7 +60,7 @@ from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.succession import is_of_present, open_reader, successor
+from memforest.search.succession import open_reader, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
 from memforest.store.database import Database
@@ -458,10 +458,11 @@ class QueryPath:
         """
         weights = None if self.embedder is None else open_reader(self.embedder.model_id)
         first = best[0] if best else None
-        asked = request.ranking.time_order != 0 and is_of_present(request.plan)
         if (
             weights is None
-            or not asked
+            or request.ranking.time_order == 0
+            or request.bare_vector is None
+            or not weights.asks_of_present(request.plan, request.bare_vector.astype(np.float64))
             or not isinstance(first, TurnHit)
             or first.fact < 0
             or of_values(first.why)

@@ -1,13 +1,15 @@
 """What was said later of the same thing: "Got the keys, York is my home now" after "I live in Leeds".
 
 A question about the present finds the plain statement first, whatever was said after it in other words. `successor` looks among
-the later statements about the same person for one that tells how the same thing stands since. It reads vectors alone, with two
-small layers that `scripts/train_succession.py` fits on sentences written for it (`data/reading`):
+the later statements about the same person for one that tells how the same thing stands since. It reads vectors alone, with
+small layers that `scripts/train_succession.py` fits on sentences written for it (`data/reading`, `data/questions`):
 
+- whether a question asks how something stands at present, one logistic layer over its vector;
 - the *stance* of a statement: that something holds, begins, ends or takes another's place; or that it is over, planned, denied, or
   only touches the subject (a visit, a wish, somebody else's), one softmax over its vector;
 - from the stances and from how near the question, the earlier and the later statement are to each other, how likely the later
-  one is about what is asked, one hidden layer.
+  one is about what is asked, one hidden layer. Near are two directions, as they are and in the *slot* space: a linear map that
+  whitens what varies among statements of one thing (Chicago or Lagos, who it is, how it is told), so that what is left is the thing.
 
 Weights belong to an embedder, so another one has none, and then nothing is looked for.
 """
@@ -23,7 +25,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.reading.tokens import kinship
+from memforest.reading.phrases import is_person
 from memforest.records import QuestionPlan
 from memforest.search.filters import Allowed, Search, fact_places
 from memforest.search.snapshot import Snapshot
@@ -42,6 +44,8 @@ else, "event" is talk of any other kind."""
 TELLING = 5
 SCALE = 20.0
 """Brings the parts of a centred unit vector to about 1."""
+PRESENT = 0.0
+"""Least logit of a question about the present whose words show no time."""
 LEAST, SPREAD = 0.0, -1.0
 """Least logit of a successor; and the same less the logarithm of how many statements came later: of many, any one is less likely
 to be it. Chosen on 140 everyday cases, of which 40 have no change (docs/ranking.md)."""
@@ -59,30 +63,54 @@ NEAREST = 64
 class Reader:
     """Weights for the vectors of one embedder, `d` numbers each.
 
-    `said` and `asked`, shape (d,): the mean vector of statements and of questions. `stance`, shape (d + 1, stances).
-    `shift` and `scale`, shape (f,), standardise the features of `features`; `hidden`, shape (f + 1, h), and `out`, shape (h + 1,),
+    `said` and `asked`, shape (d,): the mean vector of statements and of questions. `present`, shape (d + 1,): that of `asks_of_present`. `stance`, shape (d + 1, stances).
+    `slot`, shape (d, s): the map into the slot space. `shift` and `scale`, shape (f,), standardise the features of `features`; `hidden`, shape (f + 1, h), and `out`, shape (h + 1,),
     are the two layers. The last row of a layer is its bias.
     """
 
     said: Floats
     asked: Floats
+    present: Floats
     stance: Floats
+    slot: Floats
     shift: Floats
     scale: Floats
     hidden: Floats
     out: Floats
 
-    def logits(self, question: Floats, earlier: Floats, later: Floats) -> Floats:
-        """Return how likely each of some later statements, shape (n, d), is a successor of an earlier one, shape (n,)."""
+    def asks_of_present(self, plan: QuestionPlan, question: Floats) -> bool:
+        """Return whether a question, shape (d,), asks how a thing stands at its present: by its words, or by its vector."""
+        operator = plan.operator or plan.kind_operator
+        if plan.dates or (operator is not None and operator.kind != "current"):
+            return False
+        if operator is not None and plan.kind != "when":
+            return True
+        return bool(SCALE * (question - self.asked) @ self.present[:-1] + self.present[-1] >= PRESENT)
+
+    def logits(self, question: Floats, earlier: Floats, later: Floats, *, named: NDArray[np.bool_]) -> Floats:
+        """Return how likely each of some later statements, shape (n, d), is a successor of an earlier one, shape (n,).
+
+        `named`, shape (n,): which of them name the person that the question names; what they tell is not somebody else's.
+        """
         each = (len(later), 1)
+        before = stances(np.tile(earlier, each), self.said, self.stance)
         found = features(
-            directions(np.tile(question, each), self.asked),
-            directions(np.tile(earlier, each), self.said),
-            directions(later, self.said),
-            np.tile(stances(earlier[None], self.said, self.stance), each),
-            stances(later, self.said, self.stance),
+            np.tile(question, each) - self.asked,
+            np.tile(earlier, each) - self.said,
+            later - self.said,
+            _of_person(before, named),
+            _of_person(stances(later, self.said, self.stance), named),
+            self.slot,
         )
         return through((found - self.shift) / self.scale, self.hidden, self.out)
+
+
+def _of_person(share: Floats, named: NDArray[np.bool_]) -> Floats:
+    """Return stances, shape (n, stances), none of them "other" for the statements that name the person asked about."""
+    found = share.copy()
+    found[named, STANCES.index("other")] = 0.0
+    shares: Floats = found / found.sum(axis=1, keepdims=True)
+    return shares
 
 
 def stances(vectors: Floats, said: Floats, layer: Floats) -> Floats:
@@ -102,46 +130,48 @@ def through(rows: Floats, hidden: Floats, out: Floats) -> Floats:
     return logits
 
 
-def directions(vectors: Floats, mean: Floats) -> Floats:
-    """Return the directions of vectors from a mean: what all statements share says nothing of how near two are."""
-    moved = vectors - mean
-    found: Floats = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
-    return found
-
-
 def features(
-    question: Floats, earlier: Floats, later: Floats, stance_before: Floats, stance: Floats
+    question: Floats, earlier: Floats, later: Floats, stance_before: Floats, stance: Floats, slot: Floats
 ) -> Floats:
-    """Return the features of pairs of statements and a question, shape (n, features).
+    """Return the features of questions and pairs of statements, shape (n, features).
 
     Args:
-        question: directions of the questions from their mean, shape (n, d).
+        question: vectors of the questions, less their mean: what all share says nothing of how near two are. Shape (n, d).
         earlier: those of the earlier statements.
         later: those of the later statements.
         stance_before: stances of the earlier statements, shape (n, stances).
         stance: those of the later statements.
+        slot: that of a `Reader`.
     """
-
-    def odds(share: Floats) -> Floats:
-        share = np.clip(share, 2e-3, 1 - 2e-3)
-        result: Floats = np.log(share / (1 - share)) / 3
-        return result
-
-    before, now, moved = (
-        (a * b).sum(1) for a, b in ((question, earlier), (question, later), (earlier, later))
-    )
     share = dict(zip(STANCES, stance.T, strict=True))
     return np.stack(
         [
-            *(before, now, moved, now - before, np.minimum(now, moved), now * moved),
-            odds(stance[:, :TELLING].sum(1)),
-            odds(share["begins"] + share["replaces"] + share["ends"]),
-            *(odds(share[one]) for one in ("near", "other", "planned", "event")),
-            odds(share["past"] + share["denied"]),
-            odds(stance_before[:, :TELLING].sum(1)),
+            *_nearness(question, earlier, later),
+            *_nearness(question @ slot, earlier @ slot, later @ slot),
+            _odds(stance[:, :TELLING].sum(1)),
+            _odds(share["begins"] + share["replaces"] + share["ends"]),
+            *(_odds(share[one]) for one in ("near", "other", "planned", "event")),
+            _odds(share["past"] + share["denied"]),
+            _odds(stance_before[:, :TELLING].sum(1)),
         ],
         axis=1,
     )
+
+
+def _nearness(question: Floats, earlier: Floats, later: Floats) -> list[Floats]:
+    """Return how near the directions of a question and two statements are, and the later one against the other two."""
+    q, e, n = (
+        each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-9)
+        for each in (question, earlier, later)
+    )
+    before, now, moved = (q * e).sum(1), (q * n).sum(1), (e * n).sum(1)
+    return [before, now, moved, now - before, np.minimum(now, moved), now * moved]
+
+
+def _odds(share: Floats) -> Floats:
+    share = np.clip(share, 2e-3, 1 - 2e-3)
+    result: Floats = np.log(share / (1 - share)) / 3
+    return result
 
 
 @cache
@@ -155,12 +185,6 @@ def open_reader(model_id: str) -> Reader | None:
         return Reader(**{part: stored[part].astype(np.float64) for part in Reader.__slots__})
 
 
-def is_of_present(plan: QuestionPlan) -> bool:
-    """Return whether a question shows by its words that it asks how a thing stands at its present."""
-    operator = plan.operator or plan.kind_operator
-    return operator is not None and operator.kind == "current" and plan.kind != "when" and not plan.dates
-
-
 def successor(
     tx: Tx, snapshot: Snapshot, reader: Reader, request: Search, keep: Allowed, first: int
 ) -> tuple[int, bool] | None:
@@ -170,7 +194,7 @@ def successor(
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
         reader: weights for the memory's embedder.
-        request: the question, with vectors; see `is_of_present`. That without the names of speakers is read: all that they say has them.
+        request: the question, with vectors; see `Reader.asks_of_present`. That without the names of speakers is read: all that they say has them.
         keep: what passes the filters.
         first: row of the fact that answers by relevance.
     """
@@ -185,14 +209,20 @@ def successor(
     if len(rows) > NEAREST:
         near = np.maximum(*facts.vectors.cosines_of(question, earlier))[rows]
         rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
-    logits = reader.logits(
-        *(vectors.astype(np.float64) for vectors in (question, earlier, facts.vectors[rows]))
-    )
-    likely = logits >= max(LEAST, SPREAD + math.log(many))
-    rows, logits = rows[likely], logits[likely]
     person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
-    said = [person.is_told_of(int(facts.speaker[row]), texts[int(facts.ids[row])]) for row in rows.tolist()]
-    rows, logits = rows[said], logits[said]
+    told = [texts[int(facts.ids[row])] for row in rows.tolist()]
+    named = np.array([person.is_named(text) for text in told])
+    said = np.array(
+        [
+            person.is_told_of(int(facts.speaker[row]), text)
+            for row, text in zip(rows.tolist(), told, strict=True)
+        ]
+    )
+    logits = reader.logits(
+        *(vectors.astype(np.float64) for vectors in (question, earlier, facts.vectors[rows])), named=named
+    )
+    likely = said & (logits >= max(LEAST, SPREAD + math.log(many)))
+    rows, logits = rows[likely], logits[likely]
     if not len(rows):
         return None
     near = np.flatnonzero(logits >= logits.max() - MARGIN)
@@ -206,19 +236,28 @@ class Person:
     def __init__(self, snapshot: Snapshot, plan: QuestionPlan) -> None:
         self.name = next(iter((*plan.owners, *plan.entities)), "")
         self.entity = snapshot.names.get(entity_key(self.name) or "")
-        kin, asked = kinship("en"), (*plan.keywords, *(plan.topic or ()))
-        self.kin = kin if kin.isdisjoint(asked) else frozenset()
-        """Words for relatives, whose state is not the person's; none where the question is about one."""
+        self.asks = self.name == plan.asker
+        """Whether it is who asks."""
+        self.of_another = any(map(is_person, (*plan.keywords, *(plan.topic or ()))))
+        """Whether the question is about somebody who is something to the person: "Ana's brother", "my doctor"."""
+
+    def is_named(self, text: str) -> bool:
+        """Return whether a statement has the person's name, and it is not who asks."""
+        return bool(self.name) and not self.asks and self._place(text) is not None
+
+    def _place(self, text: str) -> re.Match[str] | None:
+        name = re.escape(self.name)
+        return re.search(
+            rf"(?<!\w){name}(?!\w)(?:['’]s?(?P<theirs>(?: [\w-]+){{1,3}}))?", text, re.IGNORECASE
+        )
 
     def is_told_of(self, speaker: int, text: str) -> bool:
         """Return whether a statement by a speaker (an entity's row) may tell of the person: said by them or naming them.
 
         "Ana's brother is in Rome" tells nothing of Ana.
         """
-        named = re.search(rf"(?<!\w){re.escape(self.name)}(?!\w)", text, re.IGNORECASE)
-        if self.name and named is None and speaker != self.entity:
+        place = self._place(text) if self.name else None
+        if self.name and speaker != self.entity and place is None:
             return False
-        owner = re.match(
-            rf"\W*(?:the )?{re.escape(self.name)}(?:['’]s?)((?: [\w-]+){{1,3}})", text, re.IGNORECASE
-        )
-        return not self.name or owner is None or self.kin.isdisjoint(owner[1].lower().split())
+        owned = (place and place["theirs"]) or ""
+        return self.of_another or not any(map(is_person, owned.split()))
