@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from memforest.reading.attribution import is_present_verb
 from memforest.reading.tokens import Code, load_word_lists, load_word_tables, split_sentences
 from memforest.records import SpokenText
 from memforest.text import STOP_WORDS, lexical_tokens, negated, word_set, words
@@ -209,7 +208,14 @@ def is_clause(text: str) -> bool:
         or word in _EN["irregular_past"]
         or (len(word) > 4 and word.endswith("ed"))
         for word in found
-    ) or any(map(is_present_verb, found[1:]))
+    ) or any(map(_is_present_verb, found[1:]))
+
+
+def _is_present_verb(word: str) -> bool:
+    """Return whether a lower-case word is a frequent verb in -s ("helps", "sounds")."""
+    return word.endswith("s") and (
+        word[:-1] in _EN["common_verbs"] or word[:-1] in ("sound", "taste", "matter", "happen")
+    )
 
 
 def opens_with_answer(text: str) -> bool:

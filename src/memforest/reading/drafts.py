@@ -15,7 +15,7 @@ from memforest.reading.attribution import Voices
 from memforest.reading.clauses import is_question, lacks_content, takes_back
 from memforest.reading.date_phrases import DateSpan
 from memforest.reading.entities import called, is_assistant, merge_mentions
-from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, detect_language, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, ResolvedDate, Skipped, Turn
 from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 
@@ -25,15 +25,9 @@ PASSAGE_WORDS = 90
 """Behind the first `FINE_CHARS` characters of a turn they are joined up to this many words, about as many as are quoted whole."""
 FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
-_PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
-SPEAKER_RELATIVE = re.compile(
-    r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
-    re.IGNORECASE,
-)
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
 _EN = load_word_lists("en")
 _NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
-_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(kinship('en')))})\b")
 
 
 @dataclass(slots=True)
@@ -42,10 +36,12 @@ class DraftFact:
 
     text: str
     raw: list[str]
+    told: str
+    """What it asserts, with names for "I" and "you"; nothing where it is a request, an answer or a picture."""
+    whole: bool
+    """Whether the text names the speaker by itself."""
     turns: tuple[int, ...]
     language: Code
-    attributed: bool
-    changed: bool
     joins: bool
     date: DateSpan | None = None
     dates: tuple[ResolvedDate, ...] = ()
@@ -58,33 +54,44 @@ class DraftFact:
 
 
 def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
-    """Return whether `draft` may join the draft before it: undated or a mere comment, and at most `most` words together.
+    """Return whether `draft` may join the draft before it: at most `most` words together, and one date at most.
 
-    In a passage, denied and asserted sentences may be joined, and those that name the speaker with those that do not.
+    What refers back to it may be dated, any other may not. In a passage, denied and asserted sentences may be joined.
     """
-    if before.language != draft.language:
+    if before.language != draft.language or draft.whole or (before.whole and not before.answer):
         return False
     total = before.words + draft.words
     if draft.joins:
-        return draft.date is None and total <= most + 10
+        return (draft.date is None or before.date is None) and total <= most + 10
     if before.date is not None or draft.date is not None or total > most:
         return False
-    if most > GROUP_WORDS or (before.answer and not draft.attributed):
-        return True
-    return before.negated == draft.negated and before.attributed == draft.attributed
+    return most > GROUP_WORDS or before.answer or before.negated == draft.negated
 
 
 def join(before: DraftFact, draft: DraftFact) -> None:
     """Add `draft` to the draft before it."""
-    if draft.changed and not before.changed and not before.attributed:
-        before.text = ended(before.text)
     before.text = f"{before.text} {draft.text}"
+    before.told = f"{before.told} {draft.told}"
     before.raw += draft.raw
+    before.date = before.date or draft.date
     before.dates = tuple(dict.fromkeys((*before.dates, *draft.dates)))
     before.words += draft.words
-    before.changed = before.changed or draft.changed
     before.names = merge_mentions((*before.names, *draft.names))
     before.turns = tuple(dict.fromkeys((*before.turns, *draft.turns)))
+
+
+def referring(draft: DraftFact, before: DraftFact) -> None:
+    """Put a name for the "he" or "she" that opens what a draft tells, if the draft before it names one person."""
+    found = _OPENING_PRONOUN.match(draft.told)
+    people = [one for one in before.names if one.kind == "person"]
+    people = people or [one for one in before.names if one.kind == "unknown" and " " not in one.name]
+    if found and len(people) == 1:
+        draft.told = f"{people[0].name}{_VERBS_OF_PRONOUN[found['verb'] or '']}{draft.told[found.end() :]}"
+        draft.names = merge_mentions((Mention(people[0].name, people[0].kind, "subject"), *draft.names))
+
+
+_OPENING_PRONOUN = re.compile(r"(?:he|she)(?:['’](?P<verb>s|d|ll))?(?= )", re.IGNORECASE)
+_VERBS_OF_PRONOUN = {"s": " is", "d": " would", "ll": " will", "": ""}
 
 
 def afterword(before: DraftFact, raw: str) -> None:
@@ -93,44 +100,6 @@ def afterword(before: DraftFact, raw: str) -> None:
     before.raw.append(raw)
     if takes_back(raw):
         before.negated = before.turned = True
-
-
-def ended(text: str) -> str:
-    """Return `text` with a capital first and a full stop last, so that facts do not differ in their "!"."""
-    text = text.strip()
-    if not text:
-        return text
-    if not text.startswith(("http", "www", "@", "#")):
-        text = text[0].upper() + text[1:]
-    return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."
-
-
-def resolve_person(text: str, before: DraftFact) -> str | None:
-    """Return `text` with a name for its opening "he" or "she", if the draft before leaves one choice, else None."""
-    found = _PERSON_PRONOUN.match(text)
-    if found is None:
-        return None
-    tail = (found["tail"] or "").replace("’", "'")
-    who = _only_person(before, male=found["who"].lower() == "he")
-    verb = {"'s": " is", "'ll": " will", "'d": " would"}.get(tail, "")
-    return None if who is None else f"{who}{verb}{text[found.end() :]}"
-
-
-def _only_person(draft: DraftFact, *, male: bool) -> str | None:
-    """Return the one person other than a participant whom `draft` names, by name or as somebody's relative."""
-    kin = _KIN_SUBJECT.match(draft.text)
-    if kin and kin["kin"] in (_EN["kinship_female"] if male else _EN["kinship_male"]):
-        return None
-    people = [mention.name for mention in draft.names if mention.kind == "person"]
-    if not people and not kin:
-        people = [m.name for m in draft.names if m.kind == "unknown" and " " not in m.name]
-    if people:
-        return people[0] if len(people) == 1 else None
-    if kin:
-        return kin.group()
-    # A capitalised opening word in front of a verb is a name, if "he" follows.
-    opening = None if draft.attributed else _OPENING_NAME.match(draft.text)
-    return opening["name"] if opening and _may_act(opening) else None
 
 
 def acting_names(text: str) -> list[str]:
@@ -175,15 +144,6 @@ _YES_NO_WORDS = frozenset(_EN["yes_no"])
 _YES_NO_FILLERS = _YES_NO_WORDS | word_set(
     "actually i do did have am it is was of course sir ma'am thanks i'm really"
 )
-_LOWERED_OPENINGS = (
-    _YES_NO_WORDS | (STOP_WORDS - {"i"}) | _EN["determiners"] | _EN["prepositions"] | _EN["adverbs"]
-)
-
-
-def uncapitalised(text: str, *, always: bool = False) -> str:
-    """Return text for the middle of a sentence: a capital stays unless a common word opens it, or `always`."""
-    first = text.split(" ", 1)[0].strip(".,!?;:").lower()
-    return text[0].lower() + text[1:] if always or first in _LOWERED_OPENINGS else text
 
 
 def asks_yes_or_no(question: str) -> bool:
@@ -293,7 +253,7 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
     return Context(
         turn=turn,
         called=own or turn.speaker,
-        voices=None if own is None else Voices(own, listener, _nicknames(own_names), assistant),
+        voices=None if own is None else Voices(own, listener, _nicknames(own_names)),
         language=language,
         participants={
             key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None

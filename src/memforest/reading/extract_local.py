@@ -1,15 +1,13 @@
 """Extraction without a model: every sentence of a turn becomes a dated, attributed statement, or is skipped by name.
 
-A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
-into the third person (English, simple Spanish) or quoted with its speaker (every other language), its dates are worked
-out, and short neighbours are joined, because each statement costs an embedding: about one per turn of chat.
+A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped. What remains is kept as it was said,
+with its speaker (``Ana: "I moved to Leeds."``), an answer and a request with what they answer or ask; its dates are worked out, and
+short neighbours are joined, because each statement costs an embedding: about one per turn of chat. Who "I" and "you" are is put
+in for the rules that read states and relations (`memforest.reading.attribution`), and nowhere else.
 
 Nothing is lost in silence: every sentence ends in an `ExtractedFact` or a `Skipped`, and the turn itself stays searchable.
 A turn is read to its end; what stands far behind in it is joined to longer statements, so that a long text costs less than
 as much talk. A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
-
-In Spanish only a verb of a small table at the start of a clause is rewritten: ``"Me mudé a Madrid"`` said by Lucía becomes
-``"Lucía se mudó a Madrid"``.
 
 The version of the rules is recorded with every chunk that they have read. It has two parts: a number that is raised by hand
 when the code of the rules changes what they make, and a digest of the word lists and patterns, which are data.
@@ -27,7 +25,7 @@ from hashlib import blake2b
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
-from memforest.reading.attribution import attribute, is_present_verb, supply_subject
+from memforest.reading.attribution import with_names
 from memforest.reading.clauses import (
     is_afterword,
     is_clause,
@@ -51,7 +49,6 @@ from memforest.reading.drafts import (
     GROUP_WORDS,
     HEARD_CHARS,
     PASSAGE_WORDS,
-    SPEAKER_RELATIVE,
     Context,
     DraftFact,
     acting_names,
@@ -60,12 +57,10 @@ from memforest.reading.drafts import (
     asks_yes_or_no,
     can_join,
     context_of,
-    ended,
     is_bare_yes,
     join,
     picture_of,
-    resolve_person,
-    uncapitalised,
+    referring,
 )
 from memforest.reading.entities import (
     Role,
@@ -78,12 +73,12 @@ from memforest.reading.entities import (
 from memforest.reading.relations import find_relations
 from memforest.reading.states import find_states
 from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
-from memforest.reading.tokens import load_word_lists, load_word_tables, split_sentences
+from memforest.reading.tokens import load_word_lists, split_sentences
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, Turn
 from memforest.settings import MAX_TURN_CHARS
 from memforest.text import DATA_RUN, negated, words
 
-RULES = 6
+RULES = 7
 """Raised with every change of the code that changes the facts it makes."""
 
 _DATA = ("language", "time", "states", "stance", "relations")
@@ -105,18 +100,6 @@ def rules_version() -> str:
 
 
 _ES = load_word_lists("es")
-_VERBS = load_word_tables("es")["verbs"]
-_START = re.compile(
-    rf"(?P<yo>yo )?(?P<adverbs>(?:(?:{'|'.join(sorted(_ES['adverbs'] - {'no'}))}) ){{0,2}})"
-    r"(?P<no>no )?(?P<clitic>me |lo |la |te )?(?P<verb>\w+)\b",
-    re.IGNORECASE,
-)
-_GUSTA = re.compile(
-    r"(?:a mí )?(?P<no>no )?me (?P<verb>gustan?|gustó|gustaría|encantan?|encantó|interesan?|duele|falta)\b",
-    re.I,
-)
-_MINE = re.compile(r"\b(?P<first>[Mm])(?P<rest>is?)\b(?= \w)")
-_JOINED = re.compile(r"(?P<gap>(?: y|, y|, pero| pero|;) )(?P<no>no )?(?P<clitic>me )?(?P<verb>\w+)\b")
 
 
 def strip_address_spanish(text: str, names: Collection[str]) -> str:
@@ -128,34 +111,6 @@ def strip_address_spanish(text: str, names: Collection[str]) -> str:
             break
         text = text[found.end()].upper() + text[found.end() + 1 :]
     return text
-
-
-def attribute_spanish(text: str, speaker: str) -> str | None:
-    """Return `text` in the third person with `speaker` as its subject, or None if it is not a simple case.
-
-    >>> attribute_spanish("Vivo en Madrid y trabajo en un banco.", "Lucía")
-    'Lucía vive en Madrid y trabaja en un banco.'
-    >>> attribute_spanish("No me gusta el café.", "Lucía")
-    'A Lucía no le gusta el café.'
-    """
-
-    def joined(match: re.Match[str]) -> str:
-        verb = _VERBS.get(match["verb"].lower())
-        clitic = "se " if match["clitic"] else ""
-        return f"{match['gap']}{match['no'] or ''}{clitic}{verb}" if verb else match.group()
-
-    found = _GUSTA.match(text) or _START.match(text)
-    if found is None or (found.re is _START and found["verb"].lower() not in _VERBS):
-        return None
-    no, verb = "no " if found["no"] else "", found["verb"].lower()
-    rest = _MINE.sub(
-        lambda m: ("S" if m["first"] == "M" else "s") + ("us" if m["rest"] == "is" else "u"),
-        _JOINED.sub(joined, text[found.end() :]),
-    )
-    if found.re is _GUSTA:
-        return f"A {speaker} {no}le {verb}{rest}"
-    clitic = (found["clitic"] or "").lower().replace("me ", "se ")
-    return f"{speaker} {found['adverbs'].lower()}{no}{clitic}{_VERBS[verb]}{rest}"
 
 
 _CONTINUES = re.compile(
@@ -212,9 +167,7 @@ class LocalExtractor:
             for caption in captions:
                 if shown := picture_of(caption):
                     shared = f"{context.called} shared {shown}"
-                    context.drafts.append(
-                        self._finish(context, caption, shared, attributed=True, changed=True, dates=())
-                    )
+                    context.drafts.append(self._finish(context, caption, shared, shown=shared, dates=()))
                 else:
                     context.skip(caption, "empty")
             statements += [self._statement(context, draft) for draft in context.drafts]
@@ -254,63 +207,43 @@ class LocalExtractor:
             context.skip(asked, "question")
 
     def _draft(self, context: Context, raw: str) -> DraftFact | None:
-        """Return the draft of one sentence that is no question (an answer, rewritten or quoted), or None after skipping it."""
+        """Return the draft of one sentence that is no question (a statement, an answer, a request), or None after skipping it."""
         if context.language == "other":
-            return self._finish(context, raw, raw, attributed=False, changed=False)
-        if context.language == "es":
-            text = strip_address_spanish(raw, context.address)
-            if all(
-                word.lower() in _ES["backchannel"] or word.lower() in context.address for word in words(text)
-            ):
-                context.skip(raw, "pleasantry")
-                return None
-            if is_imperative(text, "es"):
-                return self._request(context, raw, text)
-            third = None if context.voices is None else attribute_spanish(text, context.called)
-            own, dates = third is not None, self._spans(context, text)
-            return self._finish(context, raw, third or text, attributed=own, changed=own, dates=dates)
-        text = strip_address(raw, context.address)
-        if context.question and not context.drafts and not context.assistant:
+            return self._finish(context, raw, raw)
+        spanish = context.language == "es"
+        text = (strip_address_spanish if spanish else strip_address)(raw, context.address)
+        if spanish and all(
+            word.lower() in _ES["backchannel"] or word.lower() in context.address for word in words(text)
+        ):
+            context.skip(raw, "pleasantry")
+            return None
+        if not spanish and context.question and not context.drafts and not context.assistant:
             answer = self._answer(context, raw, text)
             if answer is not None:
                 return answer
-        if not context.assistant and is_imperative(text, "en", to_assistant=context.to_assistant):
-            if not lacks_content(text, context.address):
+        asked = is_imperative(text, context.language, to_assistant=context.to_assistant)
+        if asked and (spanish or not context.assistant):
+            if spanish or not lacks_content(text, context.address):
                 return self._request(context, raw, text)
             context.skip(raw, "pleasantry")
             return None
+        if spanish:
+            return self._finish(context, raw, text)
         reason = skip_reason(text, context.address, assistant=context.assistant)
         if reason and not (context.drafts and reason in ("evaluation", "fragment")):
             context.skip(raw, "pleasantry" if reason == "evaluation" else reason)
             return None
-        full = supply_subject(text)
-        third_person, names_speaker, changed = attribute(full, context.voices)
-        resolved = resolve_person(third_person, context.drafts[-1]) if context.drafts else None
-        draft = self._finish(
-            context,
-            raw,
-            resolved or third_person,
-            attributed=names_speaker or resolved is not None,
-            changed=changed or resolved is not None or full != text,
-            dates=self._spans(context, full),
-        )
-        continues = resolved is None and not names_speaker and _CONTINUES.match(text) is not None
+        draft = self._finish(context, raw, text)
+        if context.drafts:
+            referring(draft, context.drafts[-1])
         draft.comment = reason is not None
-        draft.joins = (
-            draft.comment or continues or not is_clause(text) or is_present_verb(text.split()[0].lower())
-        )
+        draft.joins = draft.comment or _CONTINUES.match(text) is not None or not is_clause(text)
         return draft
 
     def _request(self, context: Context, raw: str, text: str) -> DraftFact:
-        """Return the draft of a request: the asker and the request, quoted where the words cannot be rewritten."""
-        if context.language != "en" or context.voices is None:
-            verb = "pidió" if context.language == "es" else "asked"
-            asked = f'{context.called} {verb}: "{text}"'
-        else:
-            asked = attribute(text, context.voices)[0].rstrip("?! ")
-            asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
-        dates = self._spans(context, text)
-        return self._finish(context, raw, asked, attributed=True, changed=True, dates=dates)
+        """Return the draft of a request: the asker, and the request as it was said."""
+        verb = "pidió" if context.language == "es" else "asked"
+        return self._finish(context, raw, text, shown=f'{context.called} {verb}: "{text}"')
 
     def _answer(self, context: Context, raw: str, text: str) -> DraftFact | None:
         """Return the draft of a sentence that only the question before it explains, or None."""
@@ -318,24 +251,20 @@ class LocalExtractor:
         bare = is_yes_no_answer(raw) and asks_yes_or_no(question)
         asked = ""
         if bare and is_bare_yes(raw, context.address):
-            text = "no." if raw[:1] in "nN" else "yes."
             asked = "" if raw[:1] in "nN" else question
+            text = raw
         elif bare and len(raw.split()) <= 8:
             text = raw
         elif (
             lacks_content(text, context.address)
             or len(text.split()) > 14
-            or (
-                is_clause(supply_subject(text))
-                and not (opens_with_answer(text) and asks_for_something(question))
-            )
+            or (is_clause(text) and not (opens_with_answer(text) and asks_for_something(question)))
         ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
             return None
-        third_person, _, _ = attribute(text, context.voices)
-        dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
-        draft = self._finish(context, raw, third_person, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
-        draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
+        shown = f'{context.called}, asked "{question}"{about}: {text}'
+        dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
+        draft = self._finish(context, raw, text, shown=shown, dates=dates)
         draft.turns = (*context.question_turn, context.turn.ordinal)
         draft.words += len(question.split()) + len(about.split())
         draft.answer = True
@@ -354,42 +283,55 @@ class LocalExtractor:
         raw: str,
         text: str,
         *,
-        attributed: bool,
-        changed: bool,
+        shown: str | None = None,
         dates: Sequence[DateSpan] | None = None,
     ) -> DraftFact:
-        """Return a draft with its mentions, negation and length; its dates are those of its text if none are given."""
+        """Return the draft of a sentence with its mentions, negation and length.
+
+        Args:
+            context: of its turn.
+            raw: the sentence as it stands there.
+            text: what is read of it: without whom it addresses.
+            shown: the statement, where it is more than the sentence and its speaker; it asserts nothing.
+            dates: those of the statement; by default those of `text`.
+        """
         spans = self._spans(context, text) if dates is None else dates
-        text = ended(text) if changed else text
         clause = _SUBORDINATE.search(text)
         main = text[: clause.start()] if clause and clause.start() > 12 else text
+        said = shown or raw
         return DraftFact(
-            text=text,
+            text=said,
             raw=[raw],
+            told=with_names(text, context.voices, context.language) if shown is None else "",
+            whole=shown is not None,
             turns=(context.turn.ordinal,),
             language=context.language,
-            attributed=attributed,
-            changed=changed,
             joins=False,
             date=spans[0] if spans else None,
             dates=resolved_dates(spans),
             names=find_mentions(
-                text, participants=context.participants, known=context.known, language=context.language
+                text if shown is None else shown,
+                participants=context.participants,
+                known=context.known,
+                language=context.language,
             ),
             negated=negated(main),
             # Scripts without spaces count three characters as one word.
-            words=max(len(text.split()), 0 if text.isascii() else sum(ch > "\u2e80" for ch in text) // 3),
+            words=max(len(said.split()), 0 if said.isascii() else sum(ch > "\u2e80" for ch in said) // 3),
         )
 
     def _statement(self, context: Context, draft: DraftFact) -> ExtractedFact:
-        """Return the finished fact of a draft: attributed in its text, with mentions, topics and states."""
-        speaker, ids = context.called, context.ids
-        part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
-        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
+        """Return the finished fact of a draft: with its speaker in its text, with mentions, topics and states."""
+        speaker, ids, told = context.called, context.ids, "" if draft.turned else draft.told
+        part: Role = (
+            "subject" if draft.whole or told.casefold().startswith(f"{speaker} ".casefold()) else "other"
+        )
+        listener = context.voices.listener if context.voices else None
+        spoken_to = [Mention(listener, "participant", "other")] if listener and listener in told else []
+        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part), *spoken_to))
         named = {mention.name for mention in mentions}
-        acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
-        asserted = "" if draft.turned else draft.text
-        states = find_states(asserted, subjects=(*(mention.name for mention in mentions), *acting))
+        acting = [] if context.language != "en" else [n for n in acting_names(told) if n not in named]
+        states = find_states(told, subjects=(*(mention.name for mention in mentions), *acting))
         proven = {state.entity for state in states}.intersection(acting)
         mentions = merge_mentions(
             (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
@@ -397,18 +339,11 @@ class LocalExtractor:
         ends = [one.name for one in mentions]
         relations: Sequence[Relation] = ()
         if len(ends) > 1:
-            relations = find_relations(asserted, names=ends, states=states, language=draft.language)
+            relations = find_relations(told, names=ends, states=states, language=draft.language)
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
-        # "Bob moved to Miami in July 2024." needs no speaker in front; a "we" would.
-        text = draft.text
-        people = [
-            one.name for one in draft.names if one.kind in ("participant", "person") and one.role == "subject"
-        ]
-        own = any(text.startswith(f"{name} ") for name in people) and not SPEAKER_RELATIVE.search(text)
-        if not (draft.attributed or own):
-            text = f"{speaker}: {text}" if draft.changed else f'{speaker}: "{text}"'
+        text = draft.text if draft.whole else f'{speaker}: "{draft.text}"'
         return ExtractedFact(
             text=text,
             turns=draft.turns,

@@ -48,7 +48,7 @@ def is_person(word: str) -> bool:
     Who does something is called by the verb ("trainer", "driver") or by a suffix that things seldom have. What is
     written with a capital may be the name of anything, so that only its class counts: "Friends", but not "Meridian".
     """
-    low = word.lower()
+    low = word.lower().removesuffix("-in-law")
     one = low.removesuffix("s")
     if low in _persons() or one in _persons():
         return True

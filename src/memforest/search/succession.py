@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.reading.phrases import is_person
+from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
 from memforest.search.filters import Allowed, Search, fact_places
 from memforest.search.snapshot import Snapshot
@@ -46,7 +47,7 @@ SCALE = 20.0
 """Brings the parts of a centred unit vector to about 1."""
 PRESENT = 0.0
 """Least logit of a question about the present whose words show no time."""
-LEAST, SPREAD = 0.0, -1.0
+LEAST, SPREAD = 0.5, -1.5
 """Least logit of a successor; and the same less the logarithm of how many statements came later: of many, any one is less likely
 to be it. Chosen on 140 everyday cases, of which 40 have no change (docs/ranking.md)."""
 SURE = 0.8
@@ -236,28 +237,43 @@ class Person:
     def __init__(self, snapshot: Snapshot, plan: QuestionPlan) -> None:
         self.name = next(iter((*plan.owners, *plan.entities)), "")
         self.entity = snapshot.names.get(entity_key(self.name) or "")
-        self.asks = self.name == plan.asker
-        """Whether it is who asks."""
-        self.of_another = any(map(is_person, (*plan.keywords, *(plan.topic or ()))))
+        asked, own = {*plan.keywords, *(plan.topic or ())}, self.name in ("", plan.asker)
+        self._kin = sorted(asked & kinship("en")) if own else []
+        """Whom somebody asks about who names a relative: "Where does *Mum* live?"."""
+        names = self._kin or [self.name]
+        self._called = re.compile(
+            rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)(?:['’]s?(?P<noun>(?: [\w-]+){{1,3}}))?",
+            re.IGNORECASE,
+        )
+        self._others = any(map(is_person, asked))
         """Whether the question is about somebody who is something to the person: "Ana's brother", "my doctor"."""
+        self._by_others = bool(self._kin) or not own
 
     def is_named(self, text: str) -> bool:
-        """Return whether a statement has the person's name, and it is not who asks."""
-        return bool(self.name) and not self.asks and self._place(text) is not None
-
-    def _place(self, text: str) -> re.Match[str] | None:
-        name = re.escape(self.name)
-        return re.search(
-            rf"(?<!\w){name}(?!\w)(?:['’]s?(?P<theirs>(?: [\w-]+){{1,3}}))?", text, re.IGNORECASE
-        )
+        """Return whether a statement names the person, and it is not who asks."""
+        return self._by_others and self._called.search(_said(text)) is not None
 
     def is_told_of(self, speaker: int, text: str) -> bool:
         """Return whether a statement by a speaker (an entity's row) may tell of the person: said by them or naming them.
 
-        "Ana's brother is in Rome" tells nothing of Ana.
+        "Ana's brother is in Rome" tells nothing of Ana, and neither does "My brother is in Rome" that Ana says.
         """
-        place = self._place(text) if self.name else None
-        if self.name and speaker != self.entity and place is None:
-            return False
-        owned = (place and place["theirs"]) or ""
-        return self.of_another or not any(map(is_person, owned.split()))
+        said = _said(text)
+        found = self._called.search(said) if self.name or self._kin else None
+        if found is None:
+            if self._kin or (self.name and speaker != self.entity):
+                return False
+            found = _ANOTHERS.match(said)
+        noun = (found and found["noun"]) or ""
+        return self._others or not any(map(is_person, noun.split()))
+
+
+_ANOTHERS = re.compile(
+    r"\W*(?:my|our|the|an?|some|[\w-]+['’]s)(?P<noun>(?: [\w-]+){1,3})(?!.*\b(?:I|we)\b)", re.IGNORECASE
+)
+"""Opens a sentence in which somebody acts, and the speaker does not."""
+
+
+def _said(text: str) -> str:
+    """Return a statement without its speaker."""
+    return text.partition(": ")[2] or text
