@@ -133,8 +133,8 @@ def obedient(body: dict[str, Any]) -> str:
     if step_of(body) != "extract":
         return local_reply(body)
     statement = {
-        "text": claim, "turns": list(range(2000)), "kind": "event", "when": None, "start": None, "end": None,
-        "negated": False, "entities": [], "topics": [], "relations": [],
+        "quote": claim, "text": claim, "turns": list(range(2000)), "kind": "event", "start": None, "negated": False,
+        "entities": [], "topics": [], "relations": [],
     }  # fmt: skip
     return json.dumps({"statements": [statement]})
 

@@ -7,7 +7,11 @@ and distorted ones with what was done to them. `first.toml` was written before t
 after what the one before had shown was mended (the ninth with the eighth). No statement was changed when its figure was
 seen; what each set showed at first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one
 of a reply, with the names in it listed as a model lists them; where capitals do not tell them, as in German, a talk has
-those that there may be (`names`). It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
+those that there may be (`names`). Its quote, where the file gives none, is the whole of the last turn that it names. It has
+passed if a candidate comes of it. Intervals are Wilson's, at 95%.
+
+`replies.toml` is of another kind: every statement has its quote, and whole replies are there as a model wrote them
+(`replies`). It says what must be kept and what must be refused, whatever way the checks go.
 
 Kinds of true statements: near to the words (plain), a bare answer with its question (answer, duration), "it" and "there"
 resolved (reference), a name mended (typo), numbers written otherwise (number), other words (paraphrase), denials
@@ -29,9 +33,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from memforest.errors import ReplyError
+from memforest.ports import ChatReply
 from memforest.reading.extract_llm import check_extraction
-from memforest.reading.replies import EntityReply, Extraction, FactReply
-from memforest.reading.reply_source import ChunkSource, read_source
+from memforest.reading.prompts import read_reply
+from memforest.reading.replies import Extraction, FactReply
+from memforest.reading.reply_checks import ChunkSource, read_source
 from memforest.records import Chunk, Turn
 
 if sys.version_info >= (3, 11):
@@ -44,6 +51,7 @@ SETS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
     *("eleventh", "twelfth", "thirteenth", "fourteenth"),
 )
+REPLIES = FOLDER / "replies.toml"
 """In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"
 """When a talk without a time was said: a Wednesday."""
@@ -68,9 +76,16 @@ def cases(path: Path) -> Iterator[Case]:
         first = len(talk.get("before", ()))
         for true in (True, False):
             for kind, text, turns, *more in talk.get("true" if true else "false", ()):
-                given = {"entities": _listed(text, talk), **dict(*more)}
-                reason = _refused(source, text, [first + at for at in turns], given)
+                given = {"entities": _listed(text, talk), "quote": _last(talk, turns), **dict(*more)}
+                row = {"text": text, "turns": [first + at for at in turns], **given}
+                reason = _refused(source, Extraction(statements=[FactReply.model_validate(row)]))
                 yield Case(talk["domain"], kind, true, text, reason)
+        for kind, true, said in talk.get("replies", ()):
+            try:
+                reason = _refused(source, read_reply(ChatReply(said), Extraction))
+            except ReplyError as exc:
+                reason = str(exc)
+            yield Case(talk["domain"], kind, true, said, reason)
 
 
 def _source(talk: Mapping[str, Any]) -> ChunkSource:
@@ -85,11 +100,15 @@ def _source(talk: Mapping[str, Any]) -> ChunkSource:
     return read_source(chunk, timezone.utc)
 
 
-def _refused(source: ChunkSource, text: str, turns: Sequence[int], more: Mapping[str, Any]) -> str | None:
-    entities = [EntityReply.model_validate(name) for name in more["entities"]]
-    statement = FactReply(text=text, turns=list(turns), when=more.get("when"), entities=entities)
-    kept, skipped = check_extraction(Extraction(statements=[statement]), source)
-    return None if kept else skipped[0].reason
+def _last(talk: Mapping[str, Any], turns: Sequence[int]) -> str:
+    """Return what is said in the last of some turns."""
+    return str(talk["turns"][turns[-1]].partition(": ")[2]) if turns else ""
+
+
+def _refused(source: ChunkSource, reply: Extraction) -> str | None:
+    """Return why no statement of a reply was kept; None if one was."""
+    kept, skipped = check_extraction(reply, source)
+    return None if kept else skipped[0].reason if skipped else "nothing is said"
 
 
 def _listed(text: str, talk: Mapping[str, Any]) -> list[str]:

@@ -32,15 +32,14 @@ from memforest.reading import (
     explore_llm,
     extract_llm,
     extract_local,
-    grounding,
     periods,
     phrases,
     prompts,
     question_parts,
     replies,
-    reply_source,
-    reply_text,
+    reply_checks,
     stance,
+    summarise_llm,
 )
 from memforest.reading.answer_local import (
     LocalAnswerer,
@@ -102,7 +101,7 @@ _POOLS: tuple[tuple[str, ...], ...] = (
     ("\u0301", "e\u0301", "\u0345", "\u200b", "\u200d", "\u202e", "\u061c", "\u2028", "\u0085", "\ufffd", "\ufeff", "\xad"),
     ("🙂", "👩‍👩‍👧", "🇵🇹", "1️⃣", "\U0010ffff", "\ue000", "\x00", "\x1b[31m", "\x0b", "\x1f", "\t", "\n", "\r\n", " "),
     ("", "x" * 300, "word " * 60, "a'" * 80, "https://x.y/z?a=b&c=d", "data:image/png;base64,iVBORw0KGgo=", "👍" * 40),
-    ('{"statements": [', '{"text": "Ann lives.", "turns": [0]}', "]}", "null", "true", "NaN", "```json", "<turns>", "\\u0000"),
+    ('{"statements": [', '{"quote": "Ann", "text": "Ann lives.", "turns": [0]}', "]}", "null", "true", "NaN", "```json", "<turns>", "\\u0000"),
 )  # fmt: skip
 _JOINS = (" ", " ", " ", "", ". ", ", ", "\n", ".")
 
@@ -148,10 +147,9 @@ def _joins(said: str) -> None:
         for attribute, verb in ((said, ""), ("", " ".join(words)), ("", said))
     ]
     names = [Mention("Ann"), *(Mention(word) for word in words)]
-    statement = FactReply(text=said, turns=[1], relations=told)
-    states = grounding.check_states(statement, said, names)
-    found, left_out = grounding.check_relations(statement, said, names, states)
-    assert len(found) + len(left_out) <= len(told)
+    statement = FactReply(text=said, quote=said, relations=told)
+    states, found, left_out = reply_checks.check_relations(statement, said, names)
+    assert len({*states, *found}) + len(left_out) <= len(told)
 
 
 def _evidence(said: str) -> AnswerEvidence:
@@ -185,33 +183,31 @@ def _relevance(text: str) -> None:
 def _of_model(text: str) -> None:
     """Read a text as what a model says of a turn: statement, name, date, relation."""
     relation = {"entity": text, "attribute": text, "value": text, "previous": text, "change": text}
-    said = {"text": text, "turns": [0, 1], "when": text, "start": text, "end": "2024-01-01", "topics": [text]}
+    said = {"text": text, "quote": text, "turns": [0, 1], "start": text, "topics": [text]}
     named = [{"name": text, "type": text}]
     made = Extraction.model_validate(
         {"statements": [{**said, "entities": named, "relations": [relation]}]}, context=[]
     )
     for told in (text, "I moved to Porto last week."):
-        extract_llm.check_extraction(made, reply_source.read_source(_chunk(told), UTC))
+        extract_llm.check_extraction(made, reply_checks.read_source(_chunk(told), UTC))
 
 
 def _date_of_model(text: str) -> None:
-    read = reply_source.read_source(_chunk(text), UTC)
-    statement = FactReply.model_validate(
-        {"text": text, "turns": [1], "when": text, "start": text}, context=[]
-    )
-    grounding.date_statement(statement, text, "en", tuple(read.said.values()), read)
+    read = reply_checks.read_source(_chunk(text), UTC)
+    statement = FactReply.model_validate({"text": text, "quote": text, "start": text}, context=[])
+    for said in read.said.values():
+        reply_checks.date_statement(statement, text, "en", said, text, read)
 
 
 def _grounds(text: str) -> None:
-    read = reply_source.read_source(_chunk(text), UTC)
-    supports = tuple(read.said.values())
-    grounding.unsupported(text, text, "en", [EntityReply(name=text[:50], type=text[:9])], supports, read)
-    grounding.contradicts(text, "en", supports, read)
-    grounding.misattributed(f"Ann {text}", "en", supports, read)
-    grounding.date_is_spelt(text[:100], supports)
-    grounding.invented(text, "en", read)
-    for one in supports:
-        grounding.support_of(text, one, read)
+    read = reply_checks.read_source(_chunk(text), UTC)
+    names = [EntityReply(name=text[:50], type=text[:9])]
+    for said in read.said.values():
+        reply_checks.unsupported(f"Ann {text}", text, "en", names, said, text, read)
+        reply_checks.date_is_spelt(text[:100], [said])
+    reply_checks.invented(text, "en", read)
+    found = reply_checks.find_quote(text, [1], read)
+    assert found is None or found[1] in found[0].text
 
 
 def _reply(text: str) -> None:
@@ -407,35 +403,31 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.stance.owner_of": _phrase(lambda t, p: stance.owner_of(t, p, NAMES)),
     "reading.stance.place_of": lambda t: [stance.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
     "reading.stance.subject_of": lambda t: stance.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
-    "reading.reply_text.is_chatter": lambda t: reply_text.is_chatter(t, "en", ("assistant",), NAMES),
     "reading.extract_llm.check_extraction": _of_model,
-    "reading.grounding.check_states": _joins,
-    "reading.grounding.check_relations": _joins,
+    "reading.reply_checks.check_relations": _joins,
     "reading.explore_llm.answer_problem": lambda t: explore_llm.answer_problem(t, (t[:9], *NAMES)),
     "reading.explore_llm.follow_up_refused": lambda t: explore_llm.follow_up_refused(
         t, SubQuery("1", t[:40].strip() or "Who?"), explore_llm.anchors_of([t[9:]]), missing=t[:9]
     ),
-    "reading.grounding.date_statement": _date_of_model,
-    "reading.grounding.support_of": _grounds,
-    "reading.grounding.unsupported": _grounds,
-    "reading.grounding.date_is_spelt": _grounds,
+    "reading.reply_checks.date_statement": _date_of_model,
+    "reading.reply_checks.unsupported": _grounds,
+    "reading.reply_checks.find_quote": _grounds,
+    "reading.reply_checks.date_is_spelt": _grounds,
     "reading.prompts.head_and_tail": lambda t: head_and_tail(t, 9),
     "reading.prompts.not_blank": lambda t: prompts.not_blank([t, " ", t]),
     "reading.prompts.readable": lambda t: prompts.readable([t, t]),
     "reading.prompts.within": lambda t: [prompts.within(t, most) for most in (0, 1, 7)],
-    "reading.grounding.invented": _grounds,
-    "reading.reply_source.named_in": lambda t: reply_source.named_in(t, (*NAMES, t[:30])),
-    "reading.reply_source.participant_named": lambda t: reply_source.participant_named(t, (*NAMES, t)),
+    "reading.reply_checks.invented": _grounds,
+    "reading.summarise_llm.named_in": lambda t: summarise_llm.named_in(t, (*NAMES, t[:30])),
+    "reading.summarise_llm.participant_named": lambda t: summarise_llm.participant_named(t, (*NAMES, t)),
     "reading.summarise_llm.RecordCheck": _record,
     "reading.timestamps.dated_text": lambda t: dated_text(t, WHEN, UTC),
-    "reading.grounding.contradicts": _grounds,
-    "reading.grounding.misattributed": _grounds,
     "reading.replies.find_json": lambda t: [
         replies.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
     "reading.blocks.read_data_block": _blocks,
-    "reading.reply_source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
-    "reading.reply_text.stands_in": lambda t: [reply_text.stands_in(t[:n], t) for n in (0, 3, len(t))],
+    "reading.reply_checks.dates_of": lambda t: reply_checks.dates_of(t, "en", WHEN, UTC, None),
+    "reading.reply_checks.stands_in": lambda t: [reply_checks.stands_in(t[:n], t) for n in (0, 3, len(t))],
     "reading.prompts.read_reply": _reply,
     "search.attributes.find_kinds": _kinds,
     "times.html_table": lambda t: times.html_table([t, "day"], [(t, t)]),

@@ -131,4 +131,4 @@ def test_bounds_are_defined_nowhere_else() -> None:
         if path.name != "settings.py" and (match := again.search(path.read_text()))
     }
     # How much of a turn a step reads is a matter of the step.
-    assert set(found) <= {"reading/reply_source.py", "reading/extract_local.py"}
+    assert set(found) <= {"reading/reply_checks.py", "reading/extract_local.py"}

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from tests.table import each
-from tests.unit.test_llm_grounding import lack, source
+from tests.unit.test_llm_source import lack, source
 
-from memforest.reading.reply_text import split_clauses
+from memforest.reading.reply_checks import split_clauses
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -19,15 +19,15 @@ TOLD = [("Ana", "I can't come on Saturday, Bruno has a fever. I don't eat meat, 
 
 
 @each(
-    ("text", "missing"),
+    ("text", "turn", "missing"),
     [
-        ("Ana does not smoke.", None), ("Ana smokes.", "a denial"), ("Ana no longer smokes.", None), ("Ana drinks coffee.", None),
-        ("Ana does not drink coffee.", "a denial"), ("Ana is allergic to penicillin.", None), ("Ana is not allergic to penicillin.", "a denial"),
+        ("Ana does not smoke.", 1, None), ("Ana smokes.", 1, "a denial"), ("Ana no longer smokes.", 1, None), ("Ana drinks coffee.", 1, None),
+        ("Ana does not drink coffee.", 1, "a denial"), ("Ana is allergic to penicillin.", 3, None), ("Ana is not allergic to penicillin.", 3, "a denial"),
     ],
 )  # fmt: skip
-def test_an_answer_is_read_with_its_question(text: str, missing: str | None) -> None:
+def test_an_answer_is_read_with_its_question(text: str, turn: int, missing: str | None) -> None:
     """A bare "No" denies what was asked, and a bare word asserts it."""
-    assert lack(text, source(*ASKED)) == missing
+    assert lack(text, source(*ASKED), turn=turn) == missing
 
 
 @each(
@@ -102,32 +102,41 @@ def test_what_somebody_says_of_themselves_is_not_the_others(
     said: str, text: str, missing: str | None
 ) -> None:
     """Unless the clause is about the other one, too, or the statement names who says it."""
-    assert lack(text, source(("Bo", "Hello there!"), ("Ana", said))) == missing
+    assert lack(text, source(("Bo", "Hello there!"), ("Ana", said)), turn=1) == missing
 
 
 def test_a_clause_is_what_stands_between_marks_and_conjunctions() -> None:
     """Each denies by itself."""
-    found = [
-        (one.text, one.denies) for one in split_clauses("I don't eat meat or fish, but I cook. Not today!")
-    ]
-    assert found == [("I don't eat meat", True), ("fish", False), ("I cook", False), ("Not today", True)]
+    found = split_clauses("I don't eat meat or fish, but I cook. Not today!")
+    assert found == ["I don't eat meat", "fish", "I cook", "Not today"]
 
 
 def test_true_statements_are_kept_and_distorted_ones_mostly_refused() -> None:
-    """Of the true ones at most 6% of each set are refused; of another number, name or date at most 8% pass.
+    """Of true ones in the language of the turns at most 8% are refused; of another number, name or date at most 9% pass.
 
     None passes by order of a turn, or from the prompt.
     """
-    sets = [
-        list(model_statements.cases(model_statements.FOLDER / f"{name}.toml"))
+    cases = [
+        one
         for name in model_statements.SETS
+        for one in model_statements.cases(model_statements.FOLDER / f"{name}.toml")
     ]
-    for cases in sets:
-        true = sum(one.true for one in cases)
-        assert sum(one.true and one.reason is not None for one in cases) <= max(1, true * 6 // 100)
-    false = [one for cases in sets for one in cases if not one.true]
+    true = [one for one in cases if one.true and one.kind != "translated"]
+    assert 100 * sum(one.reason is not None for one in true) <= 8 * len(true)
+    false = [one for one in cases if not one.true]
     passed = [one for one in false if one.reason is None]
-    assert 100 * len(passed) <= 33 * len(false)
+    assert 100 * len(passed) <= 32 * len(false)
     assert not {one.kind for one in passed} & {"instruction", "copied"}
     for kind in ("number", "name", "date"):
-        assert 100 * sum(one.kind == kind for one in passed) <= 8 * sum(one.kind == kind for one in false)
+        assert 100 * sum(one.kind == kind for one in passed) <= 9 * sum(one.kind == kind for one in false)
+
+
+def test_replies_that_are_wrong_on_purpose_are_refused() -> None:
+    """Every right one is kept; of the wrong ones three pass that have nothing but true words."""
+    cases = list(model_statements.cases(model_statements.REPLIES))
+    assert [one.text for one in cases if one.true and one.reason is not None] == []
+    assert sorted(one.kind for one in cases if not one.true and one.reason is None) == [
+        "denial",
+        "swapped",
+        "wrong turn",
+    ]

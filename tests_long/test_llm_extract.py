@@ -22,8 +22,7 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatReply, ChatRequest
 from memforest.reading.extract_llm import ChatExtractor, most_statements
 from memforest.reading.prompts import load_prompt
-from memforest.reading.reply_source import MAX_TURN_CHARS
-from memforest.reading.tokens import split_sentences
+from memforest.reading.reply_checks import MAX_TURN_CHARS
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Skipped, Turn
 
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=timezone.utc)  # a Wednesday
@@ -63,9 +62,16 @@ def reply(*statements: str | dict[str, Any]) -> str:
     return json.dumps({"statements": full})
 
 
+def quoted(of: Chunk, one: str | dict[str, Any]) -> dict[str, Any]:
+    """Return a statement that quotes the whole of the last turn that it names, if it says nothing else."""
+    row = statement(one) if isinstance(one, str) else {"turns": [of.turns[0].ordinal]} | one
+    named = [turn.text for turn in of.turns if turn.ordinal in row["turns"]]
+    return {"quote": named[-1] if named else "nobody said it"} | row
+
+
 def extract(of: Chunk, *statements: str | dict[str, Any], timezone: str = "UTC") -> ChunkOutcome:
     """Return what becomes of a chunk whose extraction the model answers with these statements."""
-    model = Scripted(reply(*statements))
+    model = Scripted(reply(*(quoted(of, one) for one in statements)))
     outcomes: list[ChunkOutcome] = run(ChatExtractor(model.calls, timezone=timezone).extract([of]))
     return outcomes[0]
 
@@ -118,9 +124,9 @@ def test_a_supported_statement_is_kept_with_all_it_says() -> None:
     found = kept(
         TALK,
         {
+            "quote": "i moved to Porto last month, I got a job at a boatyard here",
             "text": "Ann moved to Porto last month because of a job at a boatyard.",
-            "when": "last month",
-            "entities": [{"name": "Ann", "type": "person"}, {"name": "Porto", "type": "City"}],
+            "entities": [{"name": "Ann", "type": "person"}, {"name": "Porto", "type": "Place"}],
             "topics": ["Move", "Ann", "job", "boats", "more"],
             "relations": [
                 {
@@ -154,25 +160,26 @@ def test_a_supported_statement_is_kept_with_all_it_says() -> None:
 def test_what_is_said_of_nobody_gets_its_speaker() -> None:
     """A statement that names nobody says who said it, and mentions the speaker."""
     found = kept(TALK, "The rent is 640 euros")
-    assert found.text == "Ann: The rent is 640 euros."
+    assert found.text == "Ann: The rent is 640 euros"
     assert [one.name for one in found.mentions] == ["Ann"]
 
 
 def test_the_speaker_is_who_answers() -> None:
-    """Of a question and its answer, the speaker is the one who answers; the quote has both."""
+    """Of a question and its answer, the speaker is the one who is quoted."""
     of = chunk(("Bob", "Do you own a boat?"), ("Ann", "Yes, a small one."))
     found = kept(of, {"text": "Ann owns a small boat.", "turns": [1, 0, 1]})
     assert (found.speaker, found.turns) == ("Ann", (0, 1))
-    assert found.quote == "Do you own a boat? Yes, a small one."
+    assert found.quote == "Yes, a small one."
 
 
-def test_a_bare_answer_may_take_its_words_from_the_question_before_the_chunk() -> None:
-    """Context in front supports a statement only where it asks what the chunk answers."""
+def test_a_bare_answer_may_take_its_words_from_the_turn_before_the_chunk() -> None:
+    """What stands before that turn supports nothing but names and numbers."""
     asked = chunk(("Ann", "Yes, since 2019."), before=[("Bob", "Do you live in Oslo?")])
-    found = kept(asked, {"text": "Ann has lived in Oslo since 2019.", "when": "since 2019", "turns": [1]})
+    found = kept(asked, {"text": "Ann has lived in Oslo since 2019.", "turns": [1]})
     assert (found.start, found.end) == (datetime(2019, 1, 1, tzinfo=timezone.utc), None)
-    told = chunk(("Ann", "Yes, since 2019."), before=[("Bob", "You own a sailing boat in Oslo.")])
-    assert left_out(told, {"text": "Ann owns a sailing boat in Oslo.", "turns": [1]}) == [
+    before = [("Bob", "You own a sailing boat at the pier."), ("Bob", "Is it cold?")]
+    told = chunk(("Ann", "Yes, since 2019."), before=before)
+    assert left_out(told, {"text": "Ann owns a sailing boat at the pier of a town.", "turns": [2]}) == [
         f"{UNSUPPORTED} (its words)"
     ]
 
@@ -180,44 +187,15 @@ def test_a_bare_answer_may_take_its_words_from_the_question_before_the_chunk() -
 def test_negation_is_read_off_the_text_or_told_by_the_model() -> None:
     """Either is enough: what is denied must not merge with what is asserted."""
     assert kept(TALK, {"text": "Bob has never been to Portugal.", "turns": [1]}).negated
-    assert kept(
-        TALK, {"text": "Bob was a stranger to Portugal, having been nowhere.", "turns": [1], "negated": True}
-    ).negated
+    assert kept(TALK, {"text": "Bob bought a car yesterday.", "turns": [1], "negated": True}).negated
     assert not kept(TALK, "Ann got a job at a boatyard.").negated
 
 
-@pytest.mark.parametrize(
-    ("raw", "read"),
-    [
-        ("I got a job at a boatyard.", "Ann got a job at a boatyard."),
-        ("The user got a job at a boatyard.", "Ann got a job at a boatyard."),
-        (
-            "User got a job at a boatyard, and the user pays rent.",
-            "Ann got a job at a boatyard, and Ann pays rent.",
-        ),
-    ],
-)
-def test_a_statement_in_the_wrong_person_is_put_right(raw: str, read: str) -> None:
-    """What a model leaves in the first person, or says of "the user", is said of the speaker."""
+def test_a_statement_in_the_first_person_has_its_speaker_in_front() -> None:
+    """Nothing of it is put right."""
     of = chunk(("Ann", ANN), ("Helper", "Good for you."), assistant="Helper")
-    assert kept(of, raw).text == read
-
-
-def test_a_user_interface_is_nobody() -> None:
-    """Only who is called the user gets the name of the one who speaks as the user."""
-    of = chunk(
-        ("Ann", "I test the user interface as a user researcher."), ("Helper", "Good."), assistant="Helper"
-    )
-    text = "The user tests the user interface as a user researcher."
-    assert kept(of, text).text == "Ann tests the user interface as a user researcher."
-
-
-def test_a_name_with_an_i_in_it_is_no_first_person() -> None:
-    """The numeral of World War I is left as it is."""
-    of = chunk(("Ann", "I read a book about World War I in the garden."))
-    assert kept(of, "Ann read a book about World War I in the garden.").text.endswith(
-        "World War I in the garden."
-    )
+    assert kept(of, "I got a job at a boatyard.").text == "Ann: I got a job at a boatyard."
+    assert kept(of, "The user got a job at a boatyard.").text == "Ann: The user got a job at a boatyard."
 
 
 def test_common_nouns_are_no_entities() -> None:
@@ -273,100 +251,43 @@ LATER = chunk(
     ("Ann", "On 3 June 2024 I start at the bank, and I went to Oslo yesterday, every Friday I swim.")
 )
 
-EXCLUDED = "a date that the words exclude was left out"
-DATES: dict[str, tuple[dict[str, Any], str, str | None]] = {
-    "the words, in the zone of the memory": (
-        statement("Ann went to Oslo yesterday.", when="yesterday"),
-        "Ann went to Oslo yesterday.",
-        "2024-05-07",
-    ),
-    "the words against the model's arithmetic": (
-        statement("Ann went to Oslo yesterday.", when="yesterday", start="2024-05-01", end="2024-05-01"),
-        "Ann went to Oslo yesterday.",
-        "2024-05-07",
-    ),
-    "a day that a turn states in words": (
-        statement("Ann went to Oslo.", start="2024-05-07", end="2024-05-07"),
-        "Ann went to Oslo.",
-        "2024-05-07",
-    ),
+DATES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "the words, in the zone of the memory": (statement("Ann went to Oslo yesterday."), "2024-05-07"),
+    "a day that a turn states in words": (statement("Ann went to Oslo.", start="2024-05-07"), "2024-05-07"),
     "a day that a turn states as a date": (
         statement("Ann starts at the bank.", start="2024-06-03T00:00:00Z"),
-        "Ann starts at the bank.",
         "2024-06-03",
     ),
-    "a date for its words": (
-        statement("Ann starts at the bank.", when="3rd of June, 2024"),
-        "Ann starts at the bank.",
-        "2024-06-03",
-    ),
-    "the words of the text itself": (
-        statement("Ann starts at the bank on 3 June 2024."),
-        "Ann starts at the bank on 3 June 2024.",
-        "2024-06-03",
-    ),
+    "the words of the text itself": (statement("Ann starts at the bank on 3 June 2024."), "2024-06-03"),
     "a date in the text that was worked out right": (
-        statement("On 7 May 2024 Ann went to Oslo.", when="yesterday"),
-        "On 7 May 2024 Ann went to Oslo.",
+        statement("On 7 May 2024 Ann went to Oslo."),
         "2024-05-07",
     ),
-    "a date in the text that was worked out wrongly": (
-        statement("Ann went to Oslo on 6 May 2024.", when="yesterday"),
-        "Ann went to Oslo.",
+    "the words of the quote": (
+        statement("Ann went to Oslo.", quote="I went to Oslo yesterday"),
         "2024-05-07",
     ),
-    "a wrong date behind the right words": (
-        statement("Ann went to Oslo yesterday (6 May 2024).", when="yesterday"),
-        "Ann went to Oslo yesterday.",
-        "2024-05-07",
-    ),
-    "the day on which it was said is a date, but not of what is told": (
-        statement("On 8 May 2024 Ann said that Ann went to Oslo."),
-        "On 8 May 2024 Ann said that Ann went to Oslo.",
-        None,
-    ),
-    "words that are no date": (
-        statement("Ann swims every Friday.", when="every Friday", start="2024-05-10"),
-        "Ann swims every Friday.",
-        None,
-    ),
-    "no time at all": (statement("Ann went to Oslo."), "Ann went to Oslo.", None),
+    "words that are no date": (statement("Ann swims every Friday.", quote="every Friday I swim"), None),
+    "no time at all": (statement("Ann was in Oslo.", quote="I went to Oslo"), None),
 }
 
 
-@each(("given", "text", "start"), DATES.values())
-def test_a_statement_is_dated_by_what_the_turns_state(
-    given: dict[str, Any], text: str, start: str | None
-) -> None:
-    """The model points at a time, the calendar says when that is, and the text shows it."""
+@each(("given", "start"), DATES.values())
+def test_a_statement_is_dated_by_what_the_turns_state(given: dict[str, Any], start: str | None) -> None:
+    """The calendar says when its words are, and the text stays as it is."""
     outcome = extract(LATER, given)
     (found,) = outcome.candidates
-    assert found.text == text
+    assert found.text == given["text"]
     assert (None if found.start is None else f"{found.start:%Y-%m-%d}") == start
-    wrong = given.get("when") == "yesterday" and "start" in given
-    assert [one.reason for one in outcome.skipped] == [EXCLUDED] * wrong
+    assert outcome.skipped == ()
 
 
-@each(
-    "given",
-    [
-        {"start": "1970-01-01", "end": "1970-01-01"},
-        {"start": "2024-05-08"},
-        {"start": "2024-05-06", "end": "2024-05-08"},
-        {"when": "last winter"},
-        {"when": "last winter", "start": "2024-01-05"},
-    ],
-)
-def test_a_time_that_no_turn_states_is_left_out_and_named(given: dict[str, Any]) -> None:
+@each("start", ["1970-01-01", "2024-05-08", "2024-05-06"])
+def test_a_time_that_no_turn_states_is_left_out_and_named(start: str) -> None:
     """Not 1970, not the present, not a day around the right one: the statement stays, without a date."""
-    outcome = extract(LATER, statement("Ann went to Oslo.", **given))
+    outcome = extract(LATER, statement("Ann was in Oslo.", quote="I went to Oslo", start=start))
     (found,) = outcome.candidates
-    assert (found.text, found.start, found.end, found.precision) == (
-        "Ann went to Oslo.",
-        None,
-        None,
-        "unknown",
-    )
+    assert (found.start, found.end, found.precision) == (None, None, "unknown")
     (note,) = outcome.skipped
     assert (note.turn, note.reason) == (0, "a date that the turns do not state was left out")
 
@@ -374,13 +295,12 @@ def test_a_time_that_no_turn_states_is_left_out_and_named(given: dict[str, Any])
 @each("start", ["soon", "2024-13-01", "0001-01-01", "9999-12-31", "2024-05-08T", ""])
 def test_an_odd_date_is_no_error(start: str) -> None:
     """Whatever stands in place of a date, the statement is read without it."""
-    assert kept(LATER, statement("Ann went to Oslo.", start=start, end="2024-01-01")).start is None
+    assert kept(LATER, statement("Ann was in Oslo.", quote="I went to Oslo", start=start)).start is None
 
 
 def test_local_days_are_those_of_the_zone() -> None:
     """What was yesterday at 20:00 UTC on the eighth is the eighth in Tokyo, where the ninth has begun."""
-    given = statement("Ann went to Oslo yesterday.", when="yesterday")
-    found = kept(LATER, given, timezone="Asia/Tokyo")
+    found = kept(LATER, "Ann went to Oslo yesterday.", timezone="Asia/Tokyo")
     assert found.text == "Ann went to Oslo yesterday."
     assert found.start == datetime(2024, 5, 7, 15, tzinfo=timezone.utc)
 
@@ -390,8 +310,8 @@ def test_a_relative_word_means_what_it_means_in_its_own_turn() -> None:
     first, second = chunk(("Ann", "I bought a boat in Oslo."), ("Ann", "I sailed the boat yesterday.")).turns
     late = Turn("1", "Ann", second.text, SAID + timedelta(days=10), 1)
     of = Chunk("s", 0, (first, late), (), ("Ann",))
-    found = kept(of, {"text": "Ann sailed the boat yesterday.", "turns": [0, 1], "when": "yesterday"})
-    assert found.text == "Ann sailed the boat yesterday."
+    found = kept(of, {"text": "Ann sailed the boat yesterday.", "turns": [0, 1]})
+    assert found.start == datetime(2024, 5, 17, tzinfo=timezone.utc)
 
 
 def test_an_invented_date_in_the_text_is_no_support() -> None:
@@ -400,6 +320,7 @@ def test_an_invented_date_in_the_text_is_no_support() -> None:
         "Ann went to Oslo on 2 May 2024.",
         "Ann went to Oslo in 2021.",
         "Ann went to Oslo three weeks ago.",
+        "Ann went to Oslo on 6 May 2024.",
     ):
         assert left_out(LATER, text) == [f"{UNSUPPORTED} (a date)"]
 
@@ -421,11 +342,6 @@ FOREIGN: dict[str, tuple[Chunk, dict[str, Any], str]] = {
     "a Chinese name": (
         chunk(("小明", "我昨天搬到了北京。")),
         statement("小明昨天搬到了上海", entities=[{"name": "上海", "type": "place"}]),
-        "a name",
-    ),
-    "a translation with another name": (
-        chunk(("Lucía", "Ayer me mudé a Sevilla.")),
-        statement("Lucía moved to Granada yesterday."),
         "a name",
     ),
 }
@@ -456,17 +372,13 @@ FAITHFUL: dict[str, tuple[Chunk, dict[str, Any]]] = {
         statement("Ann's train to Bergen leaves at 7:00."),
     ),
     "thousands": (chunk(("Ann", "The boat cost 12,500 euros.")), statement("Ann's boat cost 12500 euros.")),
-    "translation": (
-        chunk(("Lucía", "Ayer me mudé a Sevilla con mi hermana Marta.")),
-        statement("Lucía moved to Sevilla with a sister, Marta, yesterday."),
-    ),
     "Spanish": (
         chunk(("Lucía", "Ayer me mudé a Sevilla con mi hermana Marta.")),
         statement("Lucía se mudó ayer a Sevilla con su hermana Marta."),
     ),
     "German": (
         chunk(("Jonas", "Ich habe gestern ein Fahrrad gekauft, für 300 Euro.")),
-        statement("Jonas kaufte gestern für 300 Euro ein Fahrrad.", when="gestern"),
+        statement("Jonas kaufte gestern für 300 Euro ein Fahrrad."),
     ),
     "Chinese": (
         chunk(("小明", "我昨天搬到了北京，在一家银行工作。")),
@@ -477,7 +389,7 @@ FAITHFUL: dict[str, tuple[Chunk, dict[str, Any]]] = {
 
 @each(("of", "given"), FAITHFUL.values())
 def test_other_words_for_the_same_are_kept(of: Chunk, given: dict[str, Any]) -> None:
-    """Paraphrase, translation and small arithmetic are no inventions, in any script."""
+    """Paraphrase and small arithmetic are no inventions, in any script."""
     outcome = extract(of, given)
     assert [one.reason for one in outcome.skipped] == []
     assert len(outcome.candidates) == 1
@@ -486,32 +398,33 @@ def test_other_words_for_the_same_are_kept(of: Chunk, given: dict[str, Any]) -> 
 @pytest.mark.parametrize("example", load_prompt("extract").examples[:1])
 def test_a_copy_of_the_examples_is_left_out(example: Any) -> None:
     """A model that repeats the prompt's example below another conversation adds nothing to the memory."""
+    of = chunk(("Ann", "Ok thanks, bye!"), ("Bob", "I moved my rent to a new job, see you."))
     statements = [one | {"turns": [0]} for one in json.loads(example[1])["statements"]]
-    reasons = left_out(
-        chunk(("Ann", "Ok thanks, bye!"), ("Bob", "I moved my rent to a new job, see you.")), *statements
-    )
+    assert set(left_out(of, *statements)) == {"its quote does not stand in the chunk"}
+    reasons = left_out(of, *(one | {"quote": of.turns[1].text} for one in statements))
     assert set(reasons) <= {f"{UNSUPPORTED} (a name)", f"{UNSUPPORTED} (a date)", f"{UNSUPPORTED} (a number)"}
 
 
 @each(
     ("given", "reason"),
     [
-        (statement("Ann got a job.", turns=[]), "it names no turn of the chunk"),
-        (statement("Ann got a job.", turns=[7, -1]), "it names no turn of the chunk"),
+        (statement("Ann got a job.", quote=""), "its quote does not stand in the chunk"),
+        (statement("Ann got a job.", quote="I got a job at a bank"), "its quote does not stand in the chunk"),
         (statement("Did Ann get a job at a boatyard?"), "question"),
         (statement("   !!! "), "empty"),
         (statement("Ann got a job. " * 60), "too long"),
     ],
 )
 def test_what_is_no_statement_is_left_out(given: dict[str, Any], reason: str) -> None:
-    """Nothing is kept of what names no turn, asks, is empty, or copies the conversation."""
+    """Nothing is kept of what quotes no turn, asks, is empty, or copies the conversation."""
     assert left_out(TALK, given) == [reason]
 
 
 def test_turns_outside_the_chunk_support_nothing() -> None:
-    """Of the turns that a statement names, those of the chunk stay."""
+    """Of the turns that a statement names, those of the chunk stay; context cannot be quoted."""
     of = chunk(("Ann", ANN), before=[("Bob", "I live in Porto, too.")])
     assert kept(of, {"text": "Ann moved to Porto last month.", "turns": [0, 1, 9]}).turns == (1,)
+    assert left_out(of, {"text": "Bob lives in Porto.", "turns": [0], "quote": "I live in Porto, too."})
 
 
 def test_a_statement_that_is_repeated_counts_once() -> None:
@@ -525,7 +438,10 @@ def test_a_chunk_has_a_bounded_number_of_statements() -> None:
     """Fifteen of a chunk of two turns; what is beyond is named, and of a flood only how much it is."""
     turn = ("Ann", "I own boats of the numbers " + ", ".join(str(n) for n in range(100, 300)) + ".")
     of = chunk(turn, turn)
-    outcome = extract(of, *[f"Ann owns boat number {n}." for n in range(100, 300)])
+    told = [
+        {"quote": "I own boats of the numbers", "text": f"Ann owns boat number {n}."} for n in range(100, 300)
+    ]
+    outcome = extract(of, *told)
     assert most_statements(2) == len(outcome.candidates) == 15
     assert {one.reason for one in outcome.skipped} == {"over the limit"}
     assert outcome.skipped[-1].text == "140 more statements"
@@ -546,21 +462,6 @@ HELP = chunk(
 @each(
     "text",
     [
-        "The assistant is glad that Ana asked.",
-        "Helper offers to find tips.",
-        "Helper also offers to find tips for Ana.",
-        "The AI assistant asked Ana about fado.",
-        "Assistant recommends a good place.",
-    ],
-)
-def test_an_assistants_chatter_is_left_out(text: str) -> None:
-    """That it is glad, asks, offers or recommends nothing in particular is no news of anybody."""
-    assert left_out(HELP, statement(text, turns=[1])) == ["assistant chatter"]
-
-
-@each(
-    "text",
-    [
         "Helper recommends Clube Fado in Alfama.",
         "Helper suggested a place where dinner costs about 45 euros.",
         "Dinner at Clube Fado costs about 45 euros.",
@@ -570,18 +471,6 @@ def test_an_assistants_chatter_is_left_out(text: str) -> None:
 def test_what_an_assistant_told_is_kept(text: str) -> None:
     """A named recommendation, a figure and plain information are what people ask about later."""
     assert kept(HELP, statement(text, turns=[1])).speaker == "Helper"
-
-
-def test_chatter_is_known_in_spanish_and_left_alone_elsewhere() -> None:
-    """Spanish has its word list; in a language without one everything is kept; so is what people say of themselves."""
-    spanish = chunk(("Ana", "Gracias."), ("Ayuda", "De nada, ¿te ayudo con algo más?"), assistant="Ayuda")
-    assert left_out(spanish, statement("La asistente le ofrece a Ana algo más.", turns=[1])) == [
-        "assistant chatter"
-    ]
-    german = chunk(("Ana", "Danke."), ("Helfer", "Ich biete dir gern weitere Hilfe an."), assistant="Helfer")
-    assert kept(german, statement("Helfer bietet Ana gern weitere Hilfe an.", turns=[1]))
-    people = chunk(("Ana", "I asked for help, I'm glad you came."), ("Bob", "Sure."))
-    assert kept(people, "Ana asked for help and is glad Bob came.")
 
 
 def test_orders_in_a_turn_are_data() -> None:
@@ -608,9 +497,9 @@ def test_orders_in_a_turn_are_data() -> None:
 )
 def test_what_stands_in_an_order_to_the_reader_supports_nothing(order: str, fact: str) -> None:
     """A sentence that tells the reader to forget its rules is no evidence of what it says, and no names are taken from it."""
-    assert left_out(chunk(("Ann", f"I sail. {order}"), ("Bob", "Very funny.")), statement(fact))[
-        0
-    ].startswith(UNSUPPORTED)
+    of = chunk(("Ann", f"I sail. {order}"), ("Bob", "Very funny."))
+    assert left_out(of, statement(fact)) == ["its quote does not stand in the chunk"]
+    assert left_out(of, statement(fact, quote="I sail"))[0].startswith(UNSUPPORTED)
 
 
 def test_talk_of_rules_is_no_order() -> None:
@@ -674,12 +563,14 @@ WORDS = st.sampled_from(
 )
 PHRASES = st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=20)
 STATEMENTS = st.fixed_dictionaries(
-    {"text": PHRASES, "turns": st.lists(st.integers(-1, 3), max_size=3)},
+    {
+        "quote": PHRASES | st.sampled_from([ANN, BOB]),
+        "text": PHRASES,
+        "turns": st.lists(st.integers(-1, 3), max_size=3),
+    },
     optional={
         "kind": st.sampled_from(["plan", "event", "EVENT", "x", None]),
-        "when": st.none() | PHRASES,
         "start": st.none() | st.dates().map(str) | PHRASES,
-        "end": st.none() | st.dates().map(str),
         "negated": st.booleans(),
         "entities": st.lists(st.fixed_dictionaries({"name": PHRASES, "type": PHRASES}), max_size=3),
         "topics": st.lists(PHRASES, max_size=4),
@@ -706,7 +597,7 @@ def test_whatever_a_model_says_what_is_kept_is_sound(statements: list[dict[str, 
         assert one.speaker in ("Ann", "Bob")
         assert (str(one.start)[:10], str(one.end)[:10]) in STATED
         assert one.quote
-        assert all(piece.text in f"{ANN} {BOB}" for piece in split_sentences(one.quote))
+        assert one.quote in ANN or one.quote in BOB
         assert one.text == one.text.strip()
         names = {mention.name for mention in one.mentions}
         assert {"Ann", "Bob"} & names
@@ -722,7 +613,7 @@ def _chunks(count: int) -> list[Chunk]:
 def _boats(request: ChatRequest) -> str:
     (row,) = read_data_block(request.messages[1].content, "turns")
     number = row["text"].rstrip(".").split()[-1]
-    return reply(f"Ann owns boat number {number}.")
+    return reply({"quote": f"boat number {number}", "text": f"Ann owns boat number {number}."})
 
 
 def test_all_chunks_are_under_way_at_once_and_come_back_in_order() -> None:
@@ -741,7 +632,8 @@ def test_all_chunks_are_under_way_at_once_and_come_back_in_order() -> None:
 )
 def test_a_failed_chunk_fails_alone(error: Any) -> None:
     """Its outcome says why; the others are not touched, and nothing was left for want of budget."""
-    model = Scripted(reply("Ann owns boat number 100."), error, reply("Ann owns boat number 102."))
+    said = [reply({"quote": f"number {n}", "text": f"Ann owns boat number {n}."}) for n in (100, 102)]
+    model = Scripted(said[0], error, said[1])
     outcomes = run(ChatExtractor(Calls(model, max_in_flight=1)).extract(_chunks(3)))
     assert [len(one.candidates) for one in outcomes] == [1, 0, 1]
     assert str(error) in (outcomes[1].failure or "")
@@ -807,7 +699,8 @@ def test_a_cancelled_extraction_leaves_nothing_running() -> None:
 
 def test_a_reply_that_was_cut_is_used_and_says_so() -> None:
     """Whole statements of a cut reply are kept; the outcome notes that more may have been said."""
-    text = reply("Ann got a job at a boatyard.", "Ann moved to Porto last month.")[:-20]
+    said = ("Ann got a job at a boatyard.", "Ann moved to Porto last month.")
+    text = reply(*(quoted(TALK, one) for one in said))[:-20]
     model = Scripted(ChatReply(text, finish="length"))
     (outcome,) = run(ChatExtractor(model.calls).extract([TALK]))
     assert len(outcome.candidates) == 1

@@ -11,7 +11,6 @@ from memforest.reading.prompts import load_prompt
 
 SAILED = chunk(("Ann", "My cousin Tom sailed to Porto with Ivo, and he loves “Quayside”."))
 SAILED_TEXT = "Ann's cousin Tom sailed to Porto with Ivo."
-UNNAMED = "a relation of what the statement does not name was left out"
 UNTOLD = "a relation that the statement does not tell was left out"
 
 
@@ -37,19 +36,19 @@ def verb(entity: str, label: Any, value: str, **more: Any) -> dict[str, Any]:
         (verb("Tom", "sailed to", "Porto"), "Tom sailed to Porto", None),
         (verb("tom", "Sails_to", "PORTO"), "Tom sails to Porto", None),
         (verb("Tom", "sailed with", "Ivo"), "Tom sailed with Ivo", None),
-        (verb("Tom", "sailed to", "Lisbon"), None, UNNAMED),
-        (verb("Bob", "sailed to", "Porto"), None, UNNAMED),
-        (verb("Tom", "loves", "Quayside"), None, UNNAMED),
-        (verb("Tom", "sailed to", ""), None, UNNAMED),
-        (verb("Tom", "sailed with", "Tom"), None, "a relation of something to itself was left out"),
+        (verb("Tom", "sailed to", "Lisbon"), None, UNTOLD),
+        (verb("Bob", "sailed to", "Porto"), None, UNTOLD),
+        (verb("Tom", "loves", "Quayside"), None, UNTOLD),
+        (verb("Tom", "sailed to", ""), None, UNTOLD),
+        (verb("Tom", "sailed with", "Tom"), None, UNTOLD),
         (verb("Tom", "murdered", "Ivo"), None, UNTOLD),
         (verb("Tom", "sailed to <b>", "Porto"), None, UNTOLD),
         (verb("Tom", "sailed; DROP", "Porto"), None, UNTOLD),
         (verb("Tom", "[sailed](to)", "Porto"), None, UNTOLD),
         (verb("Tom", "sailed to " + "far " * 20, "Porto"), None, UNTOLD),
         (verb("Tom", "…", "Porto"), None, UNTOLD),
-        (verb("Tom", "", "Porto"), None, None),
-        (verb("Tom", None, "Porto"), None, None),
+        (verb("Tom", "", "Porto"), None, UNTOLD),
+        (verb("Tom", None, "Porto"), None, UNTOLD),
     ],
 )
 def test_relations_are_what_the_text_supports(
@@ -74,7 +73,7 @@ def test_relations_and_states_are_told_apart() -> None:
 def test_plans_and_denials_have_no_relation() -> None:
     """Neither by what the model says of the statement, nor where its words deny it."""
     sailed = verb("Tom", "sailed to", "Porto")
-    assert related(sailed, kind="plan") == related(sailed, negated=True) == ([], [])
+    assert related(sailed, kind="plan") == related(sailed, negated=True) == ([], [UNTOLD])
     of = chunk(("Ann", "My cousin Tom has not sailed to Porto."))
     assert (
         kept(of, {"text": "Ann's cousin Tom has not sailed to Porto.", "relations": [sailed]}).relations == ()

@@ -31,7 +31,7 @@ from memforest.text import count_tokens
 
 EXTRACT: Prompt[Extraction] = load_prompt("extract")
 NO_DATA: dict[str, Any] = {"session": [], "context": [], "turns": []}
-BOB = '{"statements":[{"text":"Bob lives in Miami.","turns":[0]}]}'
+BOB = '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0]}]}'
 
 READABLE = {
     "plain": BOB,
@@ -42,18 +42,18 @@ READABLE = {
     "thinking that never ends": f'<think>First {{"statements": []}}, then {BOB}',
     "thinking begun by the server": f"so the list is [1, 2</think>\n{BOB}",
     "byte-order mark": "\ufeff" + BOB,
-    "trailing commas": '{"statements":[{"text":"Bob lives in Miami.","turns":[0,],},],}',
-    "missing comma between items": '{"statements":[{"text":"Bob lives in Miami.","turns":[0]} {"turns":[]}]}',
-    "a bare list": '[{"text":"Bob lives in Miami.","turns":[0]}]',
+    "trailing commas": '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0,],},],}',
+    "missing comma between items": '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0]} {"turns":[]}]}',
+    "a bare list": '[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0]}]',
     "the object in a list": f"[{BOB}]",
     "the object in an object": f'{{"result":{BOB}}}',
-    "NaN and Python words": '{"statements":[{"text":"Bob lives in Miami.","turns":[0],"x":NaN,"negated":False}]}',
-    "a line break in a string": '{"statements":[{"text":"Bob lives in Miami.","when":"a\nb","turns":[0]}]}',
-    "an unknown escape": r'{"statements":[{"text":"Bob lives in Miami.","when":"a\qb","turns":[0]}]}',
-    "an item for a list": '{"statements":{"text":"Bob lives in Miami.","turns":0}}',
-    "numbers as words": '{"statements":[{"text":"Bob lives in Miami.","turns":["0"],"negated":"false"}]}',
+    "NaN and Python words": '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0],"x":NaN,"negated":False}]}',
+    "a line break in a string": '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","start":"a\nb","turns":[0]}]}',
+    "an unknown escape": r'{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","start":"a\qb","turns":[0]}]}',
+    "an item for a list": '{"statements":{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":0}}',
+    "numbers as words": '{"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":["0"],"negated":"false"}]}',
     "the last of several": f'{{"statements":[]}}\n{BOB}',
-    "more than was asked for": '{"id":7,"statements":[{"text":"Bob lives in Miami.","turns":[0],"sure":1}]}',
+    "more than was asked for": '{"id":7,"statements":[{"quote":"I live in Miami","text":"Bob lives in Miami.","turns":[0],"sure":1}]}',
 }
 
 
@@ -71,8 +71,8 @@ UNREADABLE = {
     '{"facts": []}': "no JSON",
     '{"statements": 5': "no JSON",
     'In [0] there is {"statements": [{"text": "Bo': "cut short",
-    '{"statements":[{"text":"Bob": 1}]}': "turns: is missing",
-    '{"statements":[{"turns":[0]}]}': "text: is missing",
+    '{"statements":[{"text":"Bob": 1}]}': "quote: is missing",
+    '{"statements":[{"quote":"x","turns":[0]}]}': "text: is missing",
 }
 
 
@@ -86,7 +86,7 @@ def test_an_unusable_reply_says_what_is_wrong(text: str) -> None:
 
 def test_a_bad_item_is_left_out_and_noted() -> None:
     """One item that does not fit costs itself, not the reply, and not what is around it."""
-    text = '{"statements":[{"text":5,"turns":{"a":1}},{"turns":[0]},{"text":"Bob.","turns":[0,"x",1]}]}'
+    text = '{"statements":[{"quote":4,"text":5,"turns":{"a":1}},{"quote":"x"},{"quote":"x","text":"Bob.","turns":[0,"x",1]}]}'
     reply = read_reply(ChatReply(text), Extraction)
     assert [(one.text, one.turns) for one in reply.statements] == [("5", []), ("Bob.", [0, 1])]
     assert len(reply.notes) == 3
@@ -98,7 +98,7 @@ ITEMS = st.lists(
         {
             "text": st.text(max_size=12),
             "turns": st.lists(st.integers(0, 99), max_size=3),
-            "when": st.none() | st.text(max_size=5),
+            "start": st.none() | st.text(max_size=5),
             "entities": st.lists(st.fixed_dictionaries({"name": st.text(max_size=4), "type": st.just("x")})),
         }
     ),
@@ -291,7 +291,7 @@ def test_a_sparse_schema_leaves_out_what_has_a_default() -> None:
     """Of an extraction, two properties of a statement are required, nothing is null, and a name may be a text."""
     schema = json_schema(Extraction)
     statement = schema["properties"]["statements"]["items"]
-    assert statement["required"] == ["text", "turns"]
+    assert statement["required"] == ["quote", "text"]
     assert schema["required"] == ["statements"]
     assert {"type": "null"} not in list(_objects_and_types(schema))
     assert {"type": "string"} in statement["properties"]["entities"]["items"]["anyOf"]
@@ -308,10 +308,10 @@ def _objects_and_types(node: Any) -> Iterator[Any]:
             yield from _objects_and_types(one)
 
 
-LONG = """{"statements":[{"text":"Ana moved to Porto.","turns":[0],"kind":"event","when":null,"start":null,"end":null,
+LONG = """{"statements":[{"quote":"I moved to Porto","text":"Ana moved to Porto.","turns":[0],"kind":"event","start":null,
     "negated":false,"entities":[{"name":"Ana","type":"person"},{"name":"Porto","type":"place"}],"topics":[],
     "relations":[{"entity":"Ana","attribute":"residence","value":"Porto","previous":null,"change":"is"}]}]}"""
-SHORT = """{"statements":[{"text":"Ana moved to Porto.","turns":[0],"entities":["Ana","Porto"],
+SHORT = """{"statements":[{"quote":"I moved to Porto","text":"Ana moved to Porto.","turns":[0],"entities":["Ana","Porto"],
     "relations":[{"entity":"Ana","attribute":"residence","value":"Porto"}]}]}"""
 
 

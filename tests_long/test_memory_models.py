@@ -429,7 +429,7 @@ def test_a_reply_that_was_cut_short_is_kept_and_completed(folder: Path) -> None:
         text = local_reply(request)
         if request.step == "extract" and cuts:
             cuts.pop()
-            return ChatReply(text[: text.rindex('{"text"') + 30], finish="length")
+            return ChatReply(text[: text.rindex('{"quote"') + 30], finish="length")
         return ChatReply(text)
 
     turns = said("I moved to Porto. I adopted a grey cat named Miso.", "I work at Initech as a nurse.")

@@ -211,7 +211,9 @@ def test_usage_that_no_integer_holds_costs_nothing(folder: Path) -> None:
 
 
 NUL_REPLIES = {
-    "extract": {"statements": [{"text": "Ann lives in\0 Por\ud800to\x1b.", "turns": [0]}]},
+    "extract": {
+        "statements": [{"quote": "Por\0to", "text": "Ann lives in\0 Por\ud800to\x1b.", "turns": [0]}]
+    },
     "summarise": {"summary": "Ann\0 lives in Porto\ud800."},
     "answer": {"reason": "\0", "answer": "Por\0to\ud800", "cited": [0]},
 }

@@ -20,12 +20,12 @@ TURNS = [
     {"id": "t1", "role": "user", "name": "Ann", "content": "I live in Porto.", "timestamp": "2031-05-01"},
     {"id": "t2", "role": "user", "name": "Bob", "content": "I own 3 boats.", "timestamp": "2031-05-01"},
 ]
-KEPT = {"text": "Ann lives in Porto.", "turns": [0]}
+KEPT = {"quote": "I live in Porto", "text": "Ann lives in Porto.", "turns": [0]}
 WRONG = [
-    ({"text": "Bob owns 5 boats.", "turns": [1]}, "t2", "a number"),
-    ({"text": "Ann lives in Lisbon.", "turns": [0]}, "t1", "a name"),
-    ({"text": "Ann does not live in Porto.", "turns": [0]}, "t1", "a denial"),
-    ({"text": "Ann owns 3 boats.", "turns": [1]}, "t2", "who it is"),
+    ({"quote": "I own 3 boats", "text": "Bob owns 5 boats.", "turns": [1]}, "t2", "a number"),
+    ({"quote": "I live in Porto", "text": "Ann lives in Lisbon.", "turns": [0]}, "t1", "a name"),
+    ({"quote": "I live in Porto", "text": "Ann does not live in Porto.", "turns": [0]}, "t1", "a denial"),
+    ({"quote": "I own 3 boats", "text": "Ann owns 3 boats.", "turns": [1]}, "t2", "who it is"),
 ]
 
 
@@ -67,14 +67,17 @@ def test_pieces_of_turns_are_no_refused_statements(tmp_path: Path) -> None:
         found = forest.ingest_session("u", "s", [TURNS[0], {**TURNS[1], "content": "Thanks! How are you?"}])
     assert found.skipped
     assert found.refused_statements == ()
-    dated = ingested(tmp_path / "model", {**KEPT, "when": "last spring"})
+    dated = ingested(tmp_path / "model", {**KEPT, "start": "2020-05-01"})
     assert dated.skipped
     assert dated.refused_statements == ()
 
 
 def test_of_a_flood_the_first_are_named(tmp_path: Path) -> None:
     """Each cut; the reasons of all are counted."""
-    flood = [{"text": f"Ann keeps {at} lions" + " and cubs" * 60, "turns": [0]} for at in range(100, 150)]
+    flood = [
+        {"quote": "x", "text": f"Ann keeps {at} lions" + " and cubs" * 60, "turns": [0]}
+        for at in range(100, 150)
+    ]
     found = ingested(tmp_path, *flood)
     assert len(found.refused_statements) == MOST_REFUSED < len(found.skipped)
     assert max(len(one.text) for one in found.refused_statements) <= 240

@@ -11,7 +11,7 @@ from tests.doubles.blocks import read_data_block
 from memforest.reading.explore_llm import EntityFile, PlannedPart, QuestionParts, Reasoning, SourcedLine
 from memforest.reading.plan_local import plan_question
 from memforest.reading.question_parts import parts_of
-from memforest.reading.reply_text import is_order
+from memforest.reading.reply_checks import is_order
 from memforest.reading.tokens import split_sentences
 from memforest.text import fold, lexical_tokens
 

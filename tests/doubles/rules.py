@@ -6,8 +6,8 @@ Each goes from the message that holds the data to the reply; `tests.doubles.repl
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from tests.doubles.blocks import read_data_block
@@ -33,7 +33,7 @@ from memforest.reading.replies import (
     TreeQueries,
     Verdict,
 )
-from memforest.reading.reply_source import named_in, passages
+from memforest.reading.summarise_llm import named_in, passages
 from memforest.reading.summarise_local import LocalSummariser
 from memforest.reading.tokens import count_words, cut_words
 from memforest.records import Chunk, ExtractedFact, Mention, SummaryRequest, Turn
@@ -84,18 +84,12 @@ def _moment(shown: str) -> datetime:
 
 
 def _statement(candidate: ExtractedFact, turns: Sequence[Turn]) -> FactReply:
-    start, end = candidate.start, candidate.end
-    first, last = (None, None)
-    when = _when(candidate, turns)
-    if when is None and start is not None and end is not None:
-        first, last = start.date().isoformat(), (end - timedelta(microseconds=1)).date().isoformat()
     return FactReply(
+        quote=candidate.quote.splitlines()[0],
         text=candidate.text,
         turns=[turn.ordinal for turn in turns],
         kind="state" if candidate.states else "event",
-        when=when,
-        start=first,
-        end=last,
+        start=None if candidate.start is None else candidate.start.date().isoformat(),
         negated=candidate.negated,
         entities=[_named(mention) for mention in candidate.mentions],
         relations=[
@@ -110,13 +104,6 @@ def _statement(candidate: ExtractedFact, turns: Sequence[Turn]) -> FactReply:
         ]
         + [Relation(entity=one.source, verb=one.label, value=one.target) for one in candidate.relations],
     )
-
-
-def _when(candidate: ExtractedFact, turns: Iterable[Turn]) -> str | None:
-    """Return the words of a turn that tell a statement's time."""
-    spoken = (one.words for one in candidate.dates if one.start == candidate.start)
-    words = next(spoken, None)
-    return words if words is not None and any(words in turn.text for turn in turns) else None
 
 
 def _named(mention: Mention) -> EntityReply:

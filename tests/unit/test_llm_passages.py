@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.table import each
 
 from memforest.ports import join_sections
-from memforest.reading.reply_source import named_in, participant_named, passages
+from memforest.reading.summarise_llm import named_in, participant_named, passages
 
 PEOPLE = ("Ana Lima", "Bo", "東京子")
 

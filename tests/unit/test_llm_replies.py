@@ -32,7 +32,7 @@ ANY = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=6,
 )
-STATEMENT = {"text": "Ana lives in Oslo.", "turns": [0]}
+STATEMENT = {"quote": "I live in Oslo", "text": "Ana lives in Oslo.", "turns": [0]}
 
 
 def read(kind: type[Reply], /, **fields: Any) -> Any:
@@ -67,15 +67,14 @@ def test_a_kind_that_there_is_not_is_an_event(given: Any, kept: str) -> None:
     [("Friday", "Friday"), ("  Friday ", "Friday"), (None, None), ("", None), (" ", None), ("null", None), ("None", None), ("N/A", None),
      ("unknown", None), ("unknown day", "unknown day"), (2024, "2024"), (0, "0")],
 )  # fmt: skip
-@each("name", ["when", "start", "end"])
-def test_words_for_nothing_are_nothing(name: str, given: Any, kept: str | None) -> None:
-    """In each of the times of a statement; a number is its digits."""
-    found = statement(**{name: given})
+def test_words_for_nothing_are_nothing(given: Any, kept: str | None) -> None:
+    """As the time of a statement; a number is its digits."""
+    found = statement(start=given)
     assert found is not None
-    assert getattr(found, name) == kept
+    assert found.start == kept
 
 
-@each("name", ["text", "when", "start", "end"])
+@each("name", ["quote", "text", "start"])
 @each("given", [["a"], {"a": 1}, [[]]])
 def test_a_text_that_is_none_costs_its_statement_alone(name: str, given: Any) -> None:
     """The other one is read."""
@@ -172,7 +171,7 @@ def test_any_statement_is_read_or_dropped_and_noted(fields: dict[str, Any]) -> N
         assert all(type(turn) is int for turn in one.turns)
 
 
-WHOLE = {**STATEMENT, "kind": "plan", "when": "Friday", "negated": True, "topics": ["x"]}
+WHOLE = {**STATEMENT, "kind": "plan", "start": "Friday", "negated": True, "topics": ["x"]}
 
 
 @given(st.permutations([*WHOLE.items()]))
@@ -180,13 +179,13 @@ WHOLE = {**STATEMENT, "kind": "plan", "when": "Friday", "negated": True, "topics
 def test_the_order_of_properties_does_not_matter(items: list[tuple[str, Any]]) -> None:
     """A model may write them as it likes."""
     (found,) = read(Extraction, statements=[dict(items)]).statements
-    assert (found.text, found.kind, found.when, found.negated, found.topics) == (
+    assert (found.text, found.kind, found.start, found.negated, found.topics) == (
         STATEMENT["text"], "plan", "Friday", True, ["x"])  # fmt: skip
 
 
 def test_a_property_that_is_there_twice_counts_as_it_was_said_last() -> None:
     """As JSON readers have it."""
-    text = '{"statements": [{"text": "A.", "text": "B.", "turns": [0], "turns": [1]}]}'
+    text = '{"statements": [{"quote": "A", "text": "A.", "text": "B.", "turns": [0], "turns": [1]}]}'
     (found,) = read_reply(ChatReply(text), Extraction).statements
     assert (found.text, found.turns) == ("B.", [1])
 
@@ -194,25 +193,27 @@ def test_a_property_that_is_there_twice_counts_as_it_was_said_last() -> None:
 def test_what_no_file_takes_is_taken_out_of_every_text() -> None:
     """Controls and lone surrogates, which JSON can escape, in fields, lists and names."""
     bad = "a\x00b\ud800\x1b"
-    reply = read(Extraction, statements=[{"text": bad, "turns": [0], "topics": [bad], "entities": [bad]}])
+    reply = read(
+        Extraction, statements=[{"quote": bad, "text": bad, "turns": [0], "topics": [bad], "entities": [bad]}]
+    )
     (found,) = reply.statements
     assert (found.text, found.topics, found.entities) == ("ab", ["ab"], [EntityReply(name="ab")])
 
 
 def test_a_note_holds_no_words_of_the_reply() -> None:
     """What was left out is told by place and kind of fault: its text may be a user's."""
-    bad = {"text": ["secret"], "turns": [0], "negated": "secret", "when": {}}
+    bad = {"quote": "x", "text": ["secret"], "turns": [0], "negated": "secret", "start": {}}
     (note,) = read(Extraction, statements=[bad, STATEMENT]).notes
     assert note.startswith("an item of statements was left out: text: ")
     faults = note.split("out: ")[1].split(";")
-    assert {"text", "when", "negated"} <= {part.split(":")[0].strip() for part in faults}
+    assert {"text", "start", "negated"} <= {part.split(":")[0].strip() for part in faults}
     assert "secret" not in note
 
 
 def test_only_the_first_few_faults_are_told() -> None:
     """Four say enough, and the repair stays short."""
-    bad = {"text": [], "turns": [0], "when": [], "start": [], "end": [], "negated": []}
-    note = read(Extraction, statements=[bad, STATEMENT]).notes[0]
+    bad: Any = {key: [[]] for key in ("entity", "attribute", "verb", "value", "previous")}
+    note = read(Extraction, statements=[{**STATEMENT, "relations": [bad]}]).notes[0]
     assert note.count(";") == 3
 
 
@@ -295,9 +296,9 @@ def test_any_reply_is_read_or_refused(kind: type[Reply], data: st.DataObject) ->
 
 def test_a_sparse_reply_is_written_without_what_it_need_not_say() -> None:
     """And reads back as it was; one that is not sparse has every property."""
-    reply = read(Extraction, statements=[{**STATEMENT, "entities": ["Ana"], "when": "Friday"}])
+    reply = read(Extraction, statements=[{**STATEMENT, "entities": ["Ana"], "start": "Friday"}])
     assert json.loads(reply.to_json()) == {
-        "statements": [{**STATEMENT, "when": "Friday", "entities": ["Ana"]}]}  # fmt: skip
+        "statements": [{**STATEMENT, "start": "Friday", "entities": ["Ana"]}]}  # fmt: skip
     assert read_reply(ChatReply(reply.to_json()), Extraction) == reply
     assert set(json.loads(read(AnswerReply, answer="x").to_json())) == {"reason", "answer", "cited"}
 
@@ -327,7 +328,8 @@ def test_the_schema_of_a_strict_reply_requires_all_and_allows_null() -> None:
 def test_the_schema_of_a_sparse_reply_lets_the_rest_out() -> None:
     """What has a default is not required, and what may be null is of its other kind."""
     item = json_schema(Extraction)["properties"]["statements"]["items"]
-    assert item["properties"]["when"] == {"type": "string"}
+    assert item["properties"]["start"] == {"type": "string"}
+    assert item["required"] == ["quote", "text"]
     assert item["properties"]["kind"]["enum"] == ["event", "state", "preference", "plan", "detail"]
     assert item["properties"]["relations"]["items"]["required"] == ["entity", "value"]
     assert set(item["properties"]) == set(FactReply.model_fields)

@@ -3,8 +3,8 @@
 A chunk that cannot be extracted fails by itself, with its reason; what the budget does not allow is left open.
 
 A model invents, copies its examples, obeys what it reads, and counts days wrongly. So nothing is taken on its word: a
-statement names turns of the chunk, says what they say, and is dated by a date that they state. What fails becomes
-a `Skipped` that says why.
+statement quotes a turn of the chunk, says what that says (`memforest.reading.reply_checks`), and is dated by a date that it
+states. What fails becomes a `Skipped` that says why.
 """
 
 from __future__ import annotations
@@ -12,43 +12,32 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memforest.concurrency import all_of
 from memforest.errors import BudgetError, ModelRequestError, ModelUnavailableError, StepError
-from memforest.reading.attribution import Voices, attribute
-from memforest.reading.clauses import is_question
-from memforest.reading.entities import (
-    MAX_MENTIONS,
-    MAX_TOPICS,
-    called,
-    find_mentions,
-    find_topics,
-    merge_mentions,
-)
-from memforest.reading.grounding import (
-    Dated,
-    Refused,
-    check_relations,
-    check_states,
-    date_statement,
-    is_name,
-    support_of,
-    unsupported,
-)
+from memforest.reading.entities import MAX_MENTIONS, MAX_TOPICS, find_mentions, find_topics, merge_mentions
 from memforest.reading.prompts import CUT_SHORT, PromptStep, Value, ask
 from memforest.reading.replies import EntityReply, Extraction, FactReply
-from memforest.reading.reply_source import (
+from memforest.reading.reply_checks import (
     MAX_TURN_CHARS,
     ChunkSource,
+    Refused,
     SourceTurn,
+    check_relations,
+    date_statement,
+    find_quote,
+    folded,
+    is_name,
+    is_question,
     is_readable,
     read_source,
     show_time,
+    stands_in,
+    unsupported,
 )
-from memforest.reading.reply_text import folded, is_chatter, stands_in
 from memforest.reading.timestamps import valid_time
-from memforest.reading.tokens import Code, detect_language, has_foreign_words
+from memforest.reading.tokens import Code, detect_language, has_foreign_words, split_sentences
 from memforest.records import Chunk, ChunkOutcome, EntityKind, ExtractedFact, Mention, Skipped
 from memforest.text import DATA_RUN, cut, entity_key, fold, negated, shorten_runs
 
@@ -64,22 +53,6 @@ _MAX_TOPIC_CHARS = 40
 _FIRST_PERSON = re.compile(
     r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]{0,40}[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
 )
-_THE_USER = re.compile(
-    r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"
-    r"research|researchers?|story|stories|testing)\b)"
-)
-_UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
-_KINDS: dict[str, EntityKind] = {
-    **dict.fromkeys(("person", "people"), "person"),
-    **dict.fromkeys(("place", "location", "city", "country"), "place"),
-    **dict.fromkeys(("organisation", "organization", "company", "org"), "organisation"),
-    **dict.fromkeys(("thing", "animal", "pet"), "thing"),
-    "event": "event",
-    "product": "product",
-    "work": "work",
-    "date": "date",
-    "time": "time",
-}
 
 
 def most_statements(turns: int, chars: int = 0) -> int:
@@ -89,118 +62,73 @@ def most_statements(turns: int, chars: int = 0) -> int:
 
 def check_extraction(reply: Extraction, source: ChunkSource) -> tuple[list[ExtractedFact], list[Skipped]]:
     """Return the facts of a reply that pass the checks, in order, and what was left out, with reasons."""
-    facts: list[ExtractedFact] = []
+    facts: dict[str, ExtractedFact] = {}
     skipped: list[Skipped] = []
-    seen: set[str] = set()
 
     def skip(turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
-        turn = turns[0] if turns else min(source.said, default=0)
+        turn = min((one for one in turns if one in source.said), default=min(source.said, default=0))
         skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
 
     most = most_statements(len(source.said), sum(len(one.text) for one in source.said.values()))
     read = reply.statements[: _READ_PER_KEPT * most]
     for statement in read:
-        turns = tuple(sorted({one for one in statement.turns if one in source.said}))
-        if len(facts) >= most:
-            skip(turns, statement.text, "over the limit", statement=True)
-            continue
-        made = _malformed(statement, turns) or _checked(statement, turns, source, seen)
+        key = fold(statement.text).rstrip(".")
+        made = "over the limit" if len(facts) >= most else _checked(statement, source)
+        if key in facts:
+            made = "repeated"
         if isinstance(made, str):
-            skip(turns, statement.text, made, statement=True)
+            skip(statement.turns, statement.text, made, statement=True)
             continue
-        fact, refused = made
+        facts[key], refused = made
         for text, reason in refused:
-            skip(turns, text, reason)
-        facts.append(fact)
+            skip(facts[key].turns, text, reason)
     if len(reply.statements) > len(read):
         skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
     for note in reply.notes:
         skip((), "", note)
-    return facts, skipped
+    return [*facts.values()], skipped
 
 
-def _malformed(statement: FactReply, turns: Sequence[int]) -> str | None:
-    """Return why a statement is malformed; None if it is not."""
-    if not any(ch.isalnum() for ch in statement.text):
+def _checked(statement: FactReply, source: ChunkSource) -> tuple[ExtractedFact, Refused] | str:
+    """Return the fact that a statement makes and what of it was left out; or the reason why it makes none."""
+    text = " ".join(statement.text.split())
+    if not any(ch.isalnum() for ch in text):
         return "empty"
-    if len(statement.text) > MAX_STATEMENT_CHARS:
+    if len(text) > MAX_STATEMENT_CHARS:
         return "too long"
-    if not turns:
-        return "it names no turn of the chunk"
-    return "question" if is_question(statement.text) else None
-
-
-def _checked(
-    statement: FactReply, turns: tuple[int, ...], source: ChunkSource, seen: set[str]
-) -> tuple[ExtractedFact, Refused] | str:
-    """Return the fact that a statement makes and what of it was left out; or the reason why it makes none.
-
-    Args:
-        statement: one of a reply.
-        turns: those of the chunk that it names.
-        source: the chunk.
-        seen: the folded texts of the statements before it; its own is added.
-    """
-    supports = [source.said[turn] for turn in turns]
-    # Of an answer to a question the speaker is who answers.
-    speaker = next((one for one in supports if not one.only_asks), supports[0])
-    text = _in_third_person(" ".join(statement.text.split()), speaker, source)
-    # "in" and "am" are German, too.
-    foreign = source.language == "other" and has_foreign_words(text)
-    language = "other" if foreign else detect_language(text)
-    if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
-        return "assistant chatter"
-    dated = date_statement(statement, text, language, supports, source)
+    if is_question(text):
+        return "question"
+    found = find_quote(statement.quote, statement.turns, source)
+    if found is None:
+        return "its quote does not stand in the chunk"
+    said, quote = found
+    if all(is_question(piece.text) for piece in split_sentences(statement.quote)):
+        return "its quote only asks"
+    language = detect_language(text)
+    if source.language == "other" and has_foreign_words(text):  # "in" and "am" are German, too
+        language = "other"
+    spoken = {source.language, *(one.language for one in source.everything)}
+    # A turn of a few names tells no language.
+    if language not in ("other", *spoken) and (spoken != {"other"} or has_foreign_words(said.told)):
+        return "another language than that of the turns"
+    dated = date_statement(statement, text, language, said, quote, source)
     if dated.invented is not None:
         return "not supported by the turns (a date)"
-    lack = unsupported(text, dated.dateless, language, statement.entities, supports, source)
+    lack = unsupported(text, dated.dateless, language, statement.entities, said, quote, source)
     if lack is not None:
         return f"not supported by the turns ({lack})"
-    if (key := fold(text)) in seen:
-        return "repeated"
-    seen.add(key)
-    fact, refused = _fact(statement, dated, text, language, supports, speaker, source)
-    return fact, refused if dated.left_out is None else (dated.left_out, *refused)
-
-
-def _in_third_person(text: str, speaker: SourceTurn, source: ChunkSource) -> str:
-    """Return an English statement with names for "I" and "the user", as the prompt asks for."""
-    names = list(source.participants.values())
-    users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
-    if len(users) == 1 and "user" not in source.participants:
-        (user,) = users
-        text = _THE_USER.sub(lambda _: called(user, "user", "en"), text)
-    if _FIRST_PERSON.search(text) is None or detect_language(text) != "en":
-        return text
-    others = [name for name in names if name != speaker.turn.speaker]
-    listener = called(others[0], None, "en") if len(others) == 1 else None
-    return attribute(text, Voices(called(speaker.turn.speaker, speaker.turn.role, "en"), listener))[0]
-
-
-def _fact(
-    statement: FactReply,
-    dated: Dated,
-    text: str,
-    language: Code,
-    supports: Sequence[SourceTurn],
-    speaker: SourceTurn,
-    source: ChunkSource,
-) -> tuple[ExtractedFact, Refused]:
-    """Return the finished fact and the refused relations; `text` may still have wrongly calculated dates."""
     own = _mentions(statement.entities, text, language, source)
-    shown = _ended(dated.text, language)
-    if not own:
-        shown = f"{speaker.turn.speaker}: {shown}"  # "The rent is 640 euros." does not say whose
-    mentions = merge_mentions((*own, Mention(speaker.turn.speaker, "participant", "other")))
+    mentions = merge_mentions((*own, Mention(said.turn.speaker, "participant", "other")))
+    states, relations, refused = check_relations(statement, text, mentions)
     start, end, precision = valid_time(dated.span)
     names = {word for one in mentions for word in one.name.lower().split()}
-    states = check_states(statement, dated.text, mentions)
-    relations, refused = check_relations(statement, dated.text, mentions, states)
-    return ExtractedFact(
-        text=shown,
-        turns=tuple(one.turn.ordinal for one in supports),
-        speaker=speaker.turn.speaker,
-        quote=" ".join(support_of(text, one, source) for one in supports),
+    in_person = language == "en" and _FIRST_PERSON.search(text) is not None
+    fact = ExtractedFact(
+        # "The rent is 640 euros." does not say whose, nor "I" who.
+        text=text if own and not in_person else f"{said.turn.speaker}: {text}",
+        turns=tuple(sorted({said.turn.ordinal, *_named(statement, said, source)})),
+        speaker=said.turn.speaker,
+        quote=quote,
         start=start,
         end=end,
         precision=precision,
@@ -210,16 +138,15 @@ def _fact(
         topics=_topics(statement.topics, source) or find_topics(text, names=names),
         states=states,
         relations=relations,
-    ), refused
+    )
+    return fact, refused if dated.left_out is None else (dated.left_out, *refused)
 
 
-def _ended(text: str, language: Code) -> str:
-    """Return a text with a full stop, and a capital where the language has them."""
-    if language in ("en", "es"):
-        text = text[0].upper() + text[1:]
-    if not text[-1].isalnum() and text[-1] != ")":
-        return text
-    return text + ("。" if _UNSPACED_END.search(text) else ".")
+def _named(statement: FactReply, said: SourceTurn, source: ChunkSource) -> list[int]:
+    """Return the turns of the chunk that a statement names; none if the turn of its quote is not among them."""
+    return (
+        [one for one in statement.turns if one in source.said] if said.turn.ordinal in statement.turns else []
+    )
 
 
 def _mentions(
@@ -245,7 +172,8 @@ def _mention(entity: EntityReply, text: str, source: ChunkSource) -> Mention | N
     role: Literal["subject", "other"] = "subject" if whole.startswith(own) else "other"
     if key in source.participants:
         return Mention(source.participants[key], "participant", role)
-    return Mention(name, _KINDS.get(entity.type.strip().lower(), "unknown"), role)
+    kinds: Mapping[str, EntityKind] = {one: one for one in get_args(EntityKind)}
+    return Mention(name, kinds.get(entity.type.strip().lower(), "unknown"), role)
 
 
 def _topics(topics: Iterable[str], source: ChunkSource) -> tuple[str, ...]:

@@ -166,15 +166,14 @@ class Relation(Reply):
 class FactReply(Reply):
     """A fact that a model read out of a chunk.
 
-    `turns` are the ordinals of the turns that it rests on, `when` the words there that tell its time.
+    `quote` is what it rests on, copied letter by letter out of one of `turns`; `start` is a day that its words of time mean.
     """
 
+    quote: str
     text: str
-    turns: Items[int]
+    turns: Items[int] = []
     kind: Annotated[Kind, one_of(Kind, "event")] = "event"
-    when: MaybeText = None
     start: MaybeText = None
-    end: MaybeText = None
     negated: Annotated[bool, BeforeValidator(lambda value: False if value is None else value)] = False
     entities: Items[EntityReply] = []
     topics: Items[str] = []

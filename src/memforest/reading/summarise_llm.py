@@ -16,7 +16,7 @@ year. The prompts are our own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta, tzinfo
 from functools import cached_property, lru_cache, partial
@@ -29,7 +29,7 @@ from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.calls import Calls
 from memforest.ports import UnchangedText, join_sections
 from memforest.reading.date_phrases import DateSpan
-from memforest.reading.grounding import Lack, date_is_spelt, invented
+from memforest.reading.figures import figures
 from memforest.reading.prompts import (
     MAX_CHARS,
     Prompt,
@@ -42,19 +42,21 @@ from memforest.reading.prompts import (
     within,
 )
 from memforest.reading.replies import Profile, Summary
-from memforest.reading.reply_source import (
+from memforest.reading.reply_checks import (
     ChunkSource,
-    Passage,
+    Lack,
+    date_is_spelt,
     dates_of,
-    named_in,
-    participant_named,
-    passages,
+    folded,
+    forms_of,
+    invented,
+    is_order,
     read_source,
+    stands_in,
 )
-from memforest.reading.reply_text import figures, folded, forms_of, is_order, stands_in
 from memforest.reading.tokens import Code, count_words, detect_language, split_sentences
 from memforest.records import Chunk, SummaryRequest, Turn
-from memforest.text import cut, fold
+from memforest.text import cut, entity_key, fold, words
 from memforest.times import LATEST, Interval, local_time
 
 TOO_LONG = 1.5
@@ -153,8 +155,7 @@ class RecordCheck:
         plain, date = self._without_dates(sentence, language)
         if date is not None:
             return _not_there("a date", date)
-        translated = language != self._source.language
-        found = invented(plain, language, self._source, translated=translated)
+        found = invented(plain, language, self._source)
         return None if found is None else _not_there(*found)
 
     def _without_dates(self, sentence: str, language: Code) -> tuple[str, str | None]:
@@ -305,6 +306,77 @@ def _not_there(lack: Lack, text: str) -> str:
 
 def _cut(text: str) -> str:
     return repr(cut(text, _SHOWN))
+
+
+_SPEAKER = re.compile(r"([^\s:：][^:：\n]{0,80}?)[:：] ")
+_HEADING, _DASH = "## ", "- "
+
+
+Passage = tuple[str, frozenset[str], frozenset[str]]
+"""A sentence, its content words, and the participants it is about; none where it may be about anybody."""
+
+
+def passages(texts: Iterable[str], participants: Sequence[str]) -> Iterator[Passage]:
+    """Yield the sentences of texts in order, each with the participants it is about.
+
+    A line of a transcript ("Ana: I sing.") belongs to its speaker and those it names; a line of a section of a profile, to those
+    whose section it is; another sentence, to those it names, or else to those of the sentence before it.
+    """
+    calls = _calls_by_name(participants)
+    for text in texts:
+        section: frozenset[str] | None = None
+        before: frozenset[str] = frozenset()
+        for line in text.splitlines():
+            if line.startswith(_HEADING):
+                section = _only(participant_named(line.removeprefix(_HEADING), participants))
+                continue
+            said = _SPEAKER.match(line)
+            speaker = None if said is None else participant_named(said[1], participants)
+            own = section if section is not None else _only(speaker)
+            for piece in split_sentences(line.removeprefix(_DASH)):
+                named = _named(piece.text, calls)
+                owners = own if section is not None else own | named or before
+                yield piece.text, forms_of(piece.text), owners
+                before = own | named or before
+
+
+def participant_named(name: str, participants: Sequence[str]) -> str | None:
+    """Return the participant with a name, whatever its case and accents; None if there is none.
+
+    >>> participant_named(" josé ", ["Ana", "José"]), participant_named("Eva", ["Ana"])
+    ('José', None)
+    """
+    key = entity_key(name)
+    return next((one for one in participants if key is not None and entity_key(one) == key), None)
+
+
+def named_in(text: str, participants: Sequence[str]) -> frozenset[str]:
+    """Return the participants that a text names, in full or by a first name that only one of them has.
+
+    >>> sorted(named_in("Ana told Bo of it.", ["Ana Lima", "Bo", "Eva"]))
+    ['Ana Lima', 'Bo']
+    """
+    return _named(text, _calls_by_name(participants))
+
+
+def _named(text: str, calls: Mapping[str, str]) -> frozenset[str]:
+    whole = folded(text)
+    return frozenset(name for call, name in calls.items() if stands_in(call, whole))
+
+
+def _calls_by_name(participants: Sequence[str]) -> dict[str, str]:
+    """Return the participants by full name and by first name, without first names that several have."""
+    firsts = [folded(parts[0]) if (parts := words(name)) else "" for name in participants]
+    single = {
+        first: name
+        for first, name in zip(firsts, participants, strict=True)
+        if len(first) > 1 and firsts.count(first) == 1
+    }
+    return single | {folded(name): name for name in participants if folded(name)}
+
+
+def _only(name: str | None) -> frozenset[str]:
+    return frozenset() if name is None else frozenset((name,))
 
 
 LEVELS = ("segment", "session", "day", "week", "profile")
