@@ -51,6 +51,7 @@ UNCARRIED_SETTINGS = (
     "user_id",
     "memory_id",
     "generation",
+    "artifact_stamp",
     "graph_stamp",
     "words",
     "expired_ms",

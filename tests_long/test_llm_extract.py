@@ -647,7 +647,7 @@ def test_a_chunk_without_a_usable_reply_fails_after_one_repair() -> None:
     with keeping(ledger):
         failed, empty = run(ChatExtractor(model.calls).extract([TALK, *_chunks(1)]))
     assert "JSON" in (failed.failure or "")
-    assert empty == ChunkOutcome()
+    assert empty == ChunkOutcome(reply='{"statements":[]}')
     assert ledger.steps["extract"].failures == 2
 
 

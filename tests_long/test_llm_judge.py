@@ -10,13 +10,16 @@ from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
-from memforest.endpoint import Budget
-from memforest.errors import BudgetError, ModelRefusedError, ModelRequestError, ModelUnavailableError
+from memforest.errors import (
+    BudgetError,
+    ModelRefusedError,
+    ModelRequestError,
+    ModelUnavailableError,
+    ReplyError,
+)
 from memforest.models.calls import Calls
-from memforest.models.ledger import Ledger, keeping
-from memforest.ports import ChatRequest
 from memforest.reading.prompts import load_prompt
-from memforest.reading.steps_llm import MAX_KNOWN, MAX_PACKED, ChatJudge
+from memforest.reading.steps_llm import MAX_KNOWN, ChatJudge
 from memforest.records import Equivalence
 
 JOB = Equivalence("Ann began a job at a bank.", ("Ann visited a bank.", "Ann started to work at a bank."))
@@ -60,8 +63,6 @@ def test_questions_travel_as_data_with_numbers() -> None:
         [(1, -1)],
         [(1, 1), (1, 2)],
         [(1, 1), (1, None)],
-        [(1, "both")],
-        [("one", 2)],
     ],
 )
 def test_what_is_no_plain_verdict_merges_nothing(given: list[tuple[Any, Any]]) -> None:
@@ -127,51 +128,29 @@ def test_long_statements_are_shown_in_part() -> None:
     assert len(row["new"]) == len(row["known"]["1"]) < 1000
 
 
-def test_questions_are_packed_and_stay_in_order() -> None:
-    """Twenty questions are three calls, under way at once; those without a known statement are not asked."""
-
-    def answer(request: ChatRequest) -> str:
-        rows = read_data_block(request.messages[1].content, "questions")
-        return verdicts(*((row["question"], 2 if "bank" in row["new"] else None) for row in rows))
-
-    model, ledger = Scripted(answer=answer, delay_s=0.02), Ledger()
+def test_questions_stay_in_order() -> None:
+    """All are one call, whatever the order of the verdicts."""
     other = Equivalence("Ann sings.", ("Ann dances.", "Ann sings alto."))
-    questions = [Equivalence("Ann sings.", ()), *[JOB, other] * 10]
-    with keeping(ledger):
-        found = run(ChatJudge(model.calls).judge(questions))
-    assert found == [None, *[1, None] * 10]
-    assert [len(read_data_block(model.data(at), "questions")) for at in range(3)] == [
-        MAX_PACKED,
-        MAX_PACKED,
-        4,
-    ]
-    assert ledger.most_in_flight == 3
-    assert run(ChatJudge(model.calls).judge([])) == []
+    model = Scripted(verdicts((4, None), (1, 2), (3, 2), (2, None)))
+    assert run(ChatJudge(model.calls).judge([JOB, other] * 2)) == [1, None, 1, None]
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize(
     "error",
-    [BudgetError("b"), ModelUnavailableError("u"), ModelRequestError("r")],
+    [BudgetError("b"), ModelUnavailableError("u"), ModelRequestError("r"), ModelRefusedError("k")],
     ids=lambda e: type(e).__name__,
 )
-def test_a_failed_call_merges_nothing_and_spoils_nothing(error: Any) -> None:
-    """The questions of that call are none; those of another are judged."""
-    good = verdicts(*((number, 2) for number in range(1, 9)))
-    assert judge([JOB] * 16, error, good) == [None] * 8 + [1] * 8
-    assert judge([JOB] * 16, "no", good, "no") in ([None] * 8 + [1] * 8, [1] * 8 + [None] * 8)
+def test_a_failed_call_is_no_verdict(error: Any) -> None:
+    """It is raised, as is what is no reply even when asked again."""
+    with pytest.raises(type(error)):
+        judge([JOB], error)
+    for odd in ("no", verdicts((1, "both")), verdicts(("one", 2))):
+        with pytest.raises(ReplyError):
+            judge([JOB], odd, odd)
 
 
-def test_the_budget_bounds_judgement() -> None:
-    """What the budget does not allow is not merged."""
-    model = Scripted(answer=lambda request: verdicts((1, 2)))
-    with keeping(Ledger(Budget(max_calls=1))):
-        found = run(ChatJudge(model.calls).judge([JOB] * 9))
-    assert (found.count(1), len(model.requests)) == (1, 1)
-
-
-def test_a_refusal_is_raised() -> None:
-    """A wrong key is no verdict."""
-    with pytest.raises(ModelRefusedError):
-        judge([JOB], ModelRefusedError("key"))
+def test_a_judge_is_known_by_prompt_and_model() -> None:
+    """And asks over the network."""
     assert ChatJudge(Scripted().calls).name == load_prompt("judge").maker("scripted")
     assert ChatJudge(Scripted().calls).remote

@@ -36,7 +36,7 @@ EARLIEST, LATEST = -62135596800000, 253402300799999
 def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
-        meta.add_index(tx, meta.IndexRow("ix", "{}"))
+        meta.put_index(tx, meta.IndexRow("ix", "{}"))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
         tx.execute("UPDATE session SET status = 'ingested' WHERE id = ?", (row,))
         for chunk in sessions.chunks(tx, row):
@@ -84,7 +84,7 @@ SOUND = [
     "UPDATE fact SET topics = '[]'", "UPDATE occurrence SET cosine = -1.001", "UPDATE occurrence SET cosine = NULL",
     "UPDATE mention SET roles = 15", "UPDATE mention SET roles = 1", "UPDATE entity SET kind = 'place', label = ' '",
     "UPDATE meta SET value = '0' WHERE key = 'generation'",
-    "INSERT INTO change VALUES (999, 'turn', 77)", "INSERT INTO meta VALUES ('next:artifact', '12')",
+    "INSERT INTO change VALUES (999, 'turn', 77)", "UPDATE meta SET value = '12' WHERE key = 'artifact_stamp'",
     "INSERT INTO meta VALUES ('display name', '-x')", "UPDATE fact SET start_ms = 500, end_ms = 501",
     "UPDATE session SET status = 'received'; UPDATE chunk SET status = 'pending', maker = NULL",
 ]  # fmt: skip
@@ -147,7 +147,7 @@ FACTS = [
 
 SETTINGS = [
     *((f"INSERT INTO meta VALUES ('{key}', '{wrong}') ON CONFLICT DO UPDATE SET value = excluded.value", f"the setting '{key}' is '{wrong}'")
-      for key in ("generation", "chunk_turns", "graph_stamp", "next:artifact") for wrong in ("-1", "x", "01", "1.0", "")),
+      for key in ("generation", "chunk_turns", "graph_stamp", "artifact_stamp") for wrong in ("-1", "x", "01", "1.0", "")),
     *((f"UPDATE meta SET value = (SELECT max(id) FROM {table}) WHERE key = 'next:{table}'", f"{table} ") for table in
       ("session", "turn", "chunk", "fact", "entity")),
     ("DELETE FROM meta WHERE key = 'next:fact'", "fact 4 has an id that is still to be given"),

@@ -35,14 +35,14 @@ ONE, TWO = IndexRow("ix", '{"ü": 1}'), IndexRow("other", "{}")
 def both(tx: Connection) -> Connection:
     """A memory with two indexes."""
     for row in (TWO, ONE):
-        meta.add_index(tx, row)
+        meta.put_index(tx, row)
     return tx
 
 
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
-        (lambda tx: meta.change_index(tx, "ix", "[]"), ONE._replace(settings="[]")),
+        (lambda tx: meta.put_index(tx, meta.IndexRow("ix", "[]")), ONE._replace(settings="[]")),
         (lambda tx: meta.remove_index(tx, "ix"), None),
     ],
 )  # fmt: skip

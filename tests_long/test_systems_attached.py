@@ -133,7 +133,7 @@ def test_settings_that_cannot_be_read_are_named(tx: Tx, damage: str) -> None:
     """With the way out: to drop the index, and to add it again."""
     own = Attached(fast_config())
     own.add(tx, "told")
-    meta.change_index(tx, "told", damage)
+    meta.put_index(tx, meta.IndexRow("told", damage))
     with pytest.raises(CorruptStoreError, match=r"'told'.*drop_index\('told'\)"):
         own.get(tx, "told")
     own.drop(tx, "told")

@@ -418,7 +418,10 @@ class Judge(Protocol):
     async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
         """Return per question which of the known statements says the same as the new one, or None for none.
 
-        What cannot be judged is None: a missed merge costs a line of context, a false one destroys a memory.
+        In doubt it is None: a missed merge costs a line of context, a false one destroys a memory.
+
+        Raises:
+            ModelError: if nothing of it could be judged.
         """
         ...
 

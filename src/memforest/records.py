@@ -257,7 +257,8 @@ class Chunk:
 
     `before` holds the turns just before the chunk, to be read (who asked what) but not extracted from.
     `participants` are the display names of everybody who speaks in the session. `day_first` says how the memory's
-    people write ``03/05/2024``; None is not known.
+    people write ``03/05/2024``; None is not known. `reply` is the `ChunkOutcome.reply` that the same extractor has given for
+    just this before, so that no model need be asked again; None where there is none.
     """
 
     session_id: str
@@ -266,6 +267,7 @@ class Chunk:
     before: tuple[Turn, ...] = ()
     participants: tuple[str, ...] = ()
     day_first: bool | None = None
+    reply: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +363,8 @@ class ChunkOutcome:
     """What became of one chunk; `failure` is the reason when the step failed as a whole.
 
     With `left`, nothing was tried, because the budget was used up: the chunk stays open, and `failure` says why.
-    `maker` is what has read the chunk where the extractor failed; None is the extractor itself.
+    `maker` is what has read the chunk where the extractor failed; None is the extractor itself. `reply` is what a model has
+    answered, to be kept for `Chunk.reply`; None keeps nothing.
     """
 
     candidates: tuple[ExtractedFact, ...] = ()
@@ -369,6 +372,7 @@ class ChunkOutcome:
     failure: str | None = None
     left: bool = False
     maker: str | None = field(default=None, repr=False)
+    reply: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

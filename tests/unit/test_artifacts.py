@@ -17,6 +17,7 @@ from memforest.store import artifacts
 from memforest.store.artifacts import Artifact
 from memforest.store.connections import Connection, Tx, connect
 from memforest.store.database import make_schema
+from memforest.write.batch import SessionWriter
 
 AXES = np.eye(4, dtype=np.float32)
 KEYS = [bytes([n]) * 16 for n in range(6)]
@@ -38,7 +39,7 @@ def test_what_was_made_is_found_under_its_digest(tx: Tx) -> None:
     artifacts.put(tx, "summary", [A, B, C])
     assert artifacts.found(tx, [*KEYS, KEYS[0]]) == {one.digest: one for one in (A, B, C)}
     assert artifacts.put_vectors(tx, [(KEYS[0], AXES[1]), (KEYS[1], AXES[1]), (KEYS[5], AXES[1])]) == 1
-    assert artifacts.known(tx, embeds=True) == {*KEYS[:3]}
+    assert artifacts.known(tx) == dict.fromkeys(KEYS[:3], "summary")
     artifacts.put(tx, "summary", [A])
     assert artifacts.vectors(tx, KEYS)[KEYS[0]].tolist() == AXES[1].tolist()
     artifacts.put(tx, "summary", [A._replace(text="other")])
@@ -49,10 +50,11 @@ def test_what_others_made_goes_by_itself(tx: Tx) -> None:
     """Of summaries alone: where a leaf was placed is nobody's wording."""
     artifacts.put(tx, "summary", [A, B, C])
     artifacts.put(tx, "place", [D])
-    assert artifacts.placements(tx) == {D.digest: D.text}
     assert artifacts.of_others(tx, {"one"}) == {"two": 1}
     assert artifacts.drop_of_others(tx, {"one"}) == 1
-    assert artifacts.known(tx) == {A.digest, B.digest, D.digest}
+    assert artifacts.known(tx) == {A.digest: "summary", B.digest: "summary", D.digest: "place"}
+    assert artifacts.known(tx, ["place"]).keys() == {D.digest}
+    assert (artifacts.count(tx), artifacts.count(tx, ["place"])) == (3, 1)
 
 
 KEPT = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(["a", "b"])), max_size=8)
@@ -65,9 +67,9 @@ def test_a_sweep_keeps_just_what_is_asked_for(made: list[tuple[bytes, str]], wan
     with closing(connect(":memory:", 1.0)) as tx:
         make_schema(tx)
         for key, text in made:
-            before = artifacts.state(tx)
+            before, had = artifacts.state(tx), artifacts.texts(tx, [key])
             artifacts.put(tx, "summary", [Artifact(key, "m", text)])
-            assert artifacts.state(tx) > before
+            assert (artifacts.state(tx) > before) is (had != {key: text})
         before, left = artifacts.state(tx), {key: text for key, text in dict(made).items() if key in wanted}
         gone = artifacts.keep(tx, wanted)
         assert artifacts.texts(tx, KEYS) == left
@@ -89,7 +91,7 @@ def test_a_damaged_row_is_named_and_dropped(tx: Tx, damage: str, told: str) -> N
     assert [told in one for one in artifacts.damaged(tx)] == [True]
     assert "vector" in damage or A.digest not in artifacts.texts(tx, KEYS)
     assert artifacts.drop_damaged(tx) == 1
-    assert artifacts.known(tx) == {D.digest}
+    assert artifacts.known(tx).keys() == {D.digest}
 
 
 def say(forest: MemForest, session: str, word: str, day: int) -> None:
@@ -123,7 +125,7 @@ def test_what_was_made_of_deleted_text_goes_with_it(tmp_path: Path, monkeypatch:
         assert forest.user("u").delete(session_id="t").gone["summaries"] > 0
         assert "zither" not in str(changed(tmp_path, "SELECT 1"))
         say(forest, "t", "zither", 9)
-    monkeypatch.setattr("memforest.write.batch.sweep", killed)
+    monkeypatch.setattr(SessionWriter, "sweep", killed)
     with MemForest(tmp_path, CONFIG) as forest, pytest.raises(KeyboardInterrupt):
         forest.user("u").delete(session_id="t")
     monkeypatch.undo()

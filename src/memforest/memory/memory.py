@@ -7,12 +7,12 @@ a step that a model may do.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from memforest.concurrency import Turns, reading, to_thread
 from memforest.config import Config
@@ -57,7 +57,7 @@ from memforest.trees.index import Index, ProfileRequest
 from memforest.trees.refresh import makers_of
 from memforest.write import correct, delete
 from memforest.write import rebuild as rebuild_module
-from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, groups_of_turns
+from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of
 from memforest.write.correct import Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
 from memforest.write.merge import merge_memory
@@ -164,15 +164,14 @@ class Memory:
         """Run one of `memforest.read.views` in a read transaction, on the memory as it was at a moment."""
         cache = self._cache if moment is None else MomentCache(self._cache, moment, verdicts_at)
 
-        def run() -> T:
-            with self.db.read() as tx:
-                context = ViewContext(
-                    tx, cache, self.config, self.attached, self._present, moment, self._summaries.failures
-                )
-                return make(context, *args, **how)
+        def run(tx: Tx) -> T:
+            context = ViewContext(
+                tx, cache, self.config, self.attached, self._present, moment, self._summaries.failures
+            )
+            return make(context, *args, **how)
 
         with reading():
-            return await to_thread(run)
+            return await self.db.reading(run)
 
     async def tree(self, wanted: TreeQuery) -> list[TreeView]:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
@@ -221,13 +220,8 @@ class Memory:
 
     async def _fresh(self, which: Callable[[Index], bool]) -> list[str]:
         """Have the summaries of some indexes made that are missing; return why some could not be."""
-
-        def found() -> list[Index]:
-            with self.db.read() as tx:
-                return [index for index in self.attached.of(tx) if which(index)]
-
         async with self._spending("refresh"):
-            indexes = await to_thread(found)
+            indexes = filter(which, await self.db.reading(self.attached.of))
             return [why for index in indexes for why in await self._summaries.ensure_fresh(index, Timer())]
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
@@ -263,7 +257,7 @@ class Memory:
     async def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
         """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
         with suppress(StoreError):
-            await self._write(meta.add_spent, operation, steps)
+            await self.db.writing(meta.add_spent, operation, steps)
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
@@ -328,7 +322,10 @@ class Memory:
                                 batch.defer(at, stored)
                         await batch.finish(refresh=None)
                     else:
-                        for group in groups_of(arrivals, together=self._steps.extracts_apart):
+                        # As they came: they are checked one by one.
+                        turns = [len(one.turns) if isinstance(one.turns, Sized) else 0 for one in arrivals]
+                        names = [str(one.session_id) for one in arrivals]
+                        for group in groups_of(turns, names, together=self._steps.extracts_apart):
                             received: dict[int, StoredSession] = {}
                             for at in group:
                                 if (one := await batch.receive(at, arrivals[at], self._receiver)) is not None:
@@ -390,6 +387,10 @@ class Memory:
             async with self._spending("merge", budget):
                 return await merge_memory(self._writer(), owner, other.db, theirs, options)
 
+    def sweep(self) -> None:
+        """Delete what models made and nothing asks for any more; for a thread."""
+        self._writer().sweep()
+
     def _writer(self, extractor: Extractor | None = None, watch: Watch = NOBODY) -> SessionWriter:
         return SessionWriter(
             self.db,
@@ -421,24 +422,15 @@ class Memory:
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
         (one, own), (other, others) = await self.view(entities.two_named, a, b)
-        await self._write(decide_same, now_ms=self._now_ms, one=one, other=other, groups=(own, others))
+        await self.db.writing(decide_same, now_ms=self._now_ms, one=one, other=other, groups=(own, others))
         return await self.view(entities.entity_named, a)
 
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
         one, group = await self.view(entities.name_within, entity, name)
         rest = [row for row in group if row != one]
-        await self._write(decide_apart, now_ms=self._now_ms, one=one, others=rest)
+        await self.db.writing(decide_apart, now_ms=self._now_ms, one=one, others=rest)
         return await self.view(entities.entity_named, name)
-
-    async def _write(self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run work in a write transaction, in another thread."""
-
-        def run() -> T:
-            with self.db.write() as tx:
-                return work(tx, *args, **kwargs)
-
-        return await to_thread(run)
 
     @property
     def _now_ms(self) -> int:
@@ -463,10 +455,10 @@ class Memory:
             return await self._resume(self._writer(watch=Watch(self.user_id, on_progress)))
 
     async def _resume(self, writer: SessionWriter) -> list[IngestResult]:
-        left = await self._write(self._unfinished, self._in_hand.rows())
+        left = await self.db.writing(self._unfinished, self._in_hand.rows())
         batch = Batch(writer, self._warnings)
         turns, names = [one.turns for one in left], [one.session_id for one in left]
-        for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
+        for group in groups_of(turns, names, together=self._steps.extracts_apart):
             await batch.process(
                 {
                     at: StoredSession(
@@ -491,7 +483,7 @@ class Memory:
 
     async def _cut_otherwise(self, chunk_turns: int) -> None:
         """Cut what comes from now on into chunks of the configured size."""
-        await self._write(meta.put, "chunk_turns", str(chunk_turns))
+        await self.db.writing(meta.put, "chunk_turns", str(chunk_turns))
         self.config, self._chunk_turns = replace(self.config, chunk_turns=chunk_turns), None
         self._receiver = replace(self._receiver, config=self.config)
 
@@ -522,7 +514,7 @@ class Memory:
         async with self._spending("resume", budget):
             if not vectors:
                 return 0
-            await self._write(keep_embedder, self.db.path, self._embedder)
+            await self.db.writing(keep_embedder, self.db.path, self._embedder)
             return await self._writer().fill_vectors()
 
     def _unfinished(self, tx: Tx, in_hand: Collection[int]) -> list[SessionRow]:

@@ -36,7 +36,6 @@ from memforest.reading.entities import is_id
 from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_note
 from memforest.search import vectors
-from memforest.search.snapshot import load_snapshot
 from memforest.store import derived, meta
 from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
@@ -45,7 +44,6 @@ from memforest.store.files import unfinished
 from memforest.store.upkeep import recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
-from memforest.trees.refresh import sweep
 
 MOST_LABEL_CHARS = 64
 _NOT_PRIVATE = (
@@ -110,8 +108,7 @@ def open_memory(
     opened = replace(opened, warnings=(*opened.warnings, *(note for note in notes if note)))
     memory = Memory(db, user_id, stored["label"], kept, opened)
     if "sweep" in stored:  # a deletion was interrupted
-        with db.write() as tx:
-            sweep(tx, load_snapshot, memory.attached.of(tx))
+        memory.sweep()
         db.unfinished = True
     return memory
 

@@ -99,11 +99,7 @@ class Trace:
         Raises:
             TraceError: if it cannot be written, or the redaction hook fails.
         """
-        full: dict[str, Any] = {
-            "at": self._clock().isoformat(),
-            "operation": operation,
-            "step": request.step,
-            "model": model,
+        told = {
             "seconds": round(seconds, 6),
             "prompt_tokens": 0 if reply is None else reply.prompt_tokens,
             "completion_tokens": 0 if reply is None else reply.completion_tokens,
@@ -113,7 +109,7 @@ class Trace:
             "messages": [{"role": one.role, "content": one.content} for one in request.messages],
             "reply": None if reply is None else reply.text,
         }
-        self._put(full)
+        self._put(operation, request.step, model, told)
 
     def write_refused(
         self, operation: str, step: str, model: str, refused: Sequence[tuple[int, str, str]]
@@ -125,21 +121,12 @@ class Trace:
         Raises:
             TraceError: if it cannot be written, or the redaction hook fails.
         """
-        self._put(
-            {
-                "at": self._clock().isoformat(),
-                "operation": operation,
-                "step": step,
-                "model": model,
-                "messages": [],
-                "reply": None,
-                "refused": [
-                    {"turn": turn, "statement": text, "reason": reason} for turn, text, reason in refused
-                ],
-            }
-        )
+        rows = [{"turn": turn, "statement": text, "reason": reason} for turn, text, reason in refused]
+        self._put(operation, step, model, {"messages": [], "reply": None, "refused": rows})
 
-    def _put(self, full: dict[str, Any]) -> None:
+    def _put(self, operation: str, step: str, model: str, told: Mapping[str, Any]) -> None:
+        head = {"at": self._clock().isoformat(), "operation": operation, "step": step, "model": model}
+        full = {**head, **told}
         try:
             record = full if self._redact is None else self._redact(full)
             line = None if record is None else json.dumps(record, ensure_ascii=True) + "\n"

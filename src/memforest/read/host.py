@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.concurrency import to_thread, writing
+from memforest.concurrency import writing
 from memforest.config import Config
 from memforest.errors import InputError, ModelError
 from memforest.ports import embed_questions
@@ -73,35 +73,24 @@ class MemoryHost:
     async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
         """Run work in a read transaction, with the snapshot of its state, in another thread."""
 
-        def run() -> T:
-            with self.db.read() as tx:
-                return work(tx, self.cache.get(tx))
+        def run(tx: Tx) -> T:
+            return work(tx, self.cache.get(tx))
 
-        return await to_thread(run)
+        return await self.db.reading(run)
 
     async def look(self, work: Callable[[Tx], T]) -> T:
         """Run work in a read transaction alone, in another thread."""
-
-        def run() -> T:
-            with self.db.read() as tx:
-                return work(tx)
-
-        return await to_thread(run)
+        return await self.db.reading(work)
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
-
-        def run() -> T:
-            with self.db.write() as tx:
-                return work(tx)
-
         if self._busy_s[0] >= BUSY_S:
             await asyncio.sleep(PAUSE_S)
             self._busy_s[0] = 0.0
         started = time.perf_counter()
         try:
             with writing():  # also where a question waits for it
-                return await to_thread(run)
+                return await self.db.writing(work)
         finally:
             self._busy_s[0] += time.perf_counter() - started
 

@@ -37,7 +37,7 @@ from memforest.store.database import Database
 from memforest.times import Clock, to_ms
 from memforest.trees.attached import Attached
 from memforest.trees.index import ChooseRows, Index
-from memforest.trees.refresh import Choose, Embed, Refreshed, Refresher, Rows, drop_outdated
+from memforest.trees.refresh import Choose, Refreshed, Refresher, Rows, drop_outdated
 
 LOOK_AGAIN_S = 1.0
 QUIET_S = 0.1
@@ -229,7 +229,9 @@ class Summaries:
     ) -> Refreshed:
         """Refresh with the memory's embedder, if this is the maker's, and note time and whether it failed."""
         with timer.timed("refresh"):
-            embed, model = await self._embedding(maker)
+            # A memory that was only read keeps no vectors yet.
+            own = maker and await self._db.reading(meta.get, "embedder") == maker.embedder.model_id
+            embed = partial(maker.make, kind="node") if maker and own else None
             refresher = Refresher(
                 self._db,
                 cache,
@@ -237,7 +239,7 @@ class Summaries:
                 self._steps.summariser,
                 embed,
                 self._steps.summary_words,
-                model,
+                maker.embedder.model_id if maker and own else None,
                 self._steps.summary_length,
                 lambda index, forest: index.due(forest, now_ms),
                 partial(watch.say, "refreshed", None),
@@ -245,29 +247,13 @@ class Summaries:
             done = await refresher.make(choose)
             if done.nodes:
                 await to_thread(drop_outdated, self._db, self._cache.get, self._attached.of)
-            self._given_up = await to_thread(self._mark) if done.failures else None
+            self._given_up = await self._db.reading(_mark) if done.failures else None
             if done.failures or choose is None:
                 self.failures = tuple(dict.fromkeys(done.failures))
         parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
         for part, ms in parts.items():
             timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
         return done
-
-    async def _embedding(self, maker: VectorMaker | None) -> tuple[Embed | None, str | None]:
-        """Return what embeds nodes, and its model, if it is what the memory keeps vectors of."""
-
-        def own() -> str | None:
-            with self._db.read() as tx:
-                return meta.get(tx, "embedder")
-
-        # A memory that was only read keeps no vectors yet.
-        if maker is None or await to_thread(own) != maker.embedder.model_id:
-            return None, None
-        return partial(maker.make, kind="node"), maker.embedder.model_id
-
-    def _mark(self) -> object:
-        with self._db.read() as tx:
-            return meta.generation(tx), artifacts.state(tx)
 
     def try_again(self) -> None:
         """Let what could not be made be tried once more in the same state: the model may be back."""
@@ -291,7 +277,7 @@ class Summaries:
             return {index.name: rows}
 
         async with self._turns.turn():
-            if await to_thread(self._mark) == self._given_up:
+            if await self._db.reading(_mark) == self._given_up:
                 return ["summaries are out of date, as they could not be made; flush() tries again"]
             now_ms = to_ms(self._clock())
             try:
@@ -387,6 +373,10 @@ class Summaries:
         if self.policy == "close" and finish:
             await self.flush()
         await self._behind.stop()
+
+
+def _mark(tx: Tx) -> object:
+    return meta.generation(tx), artifacts.state(tx)
 
 
 def _over_budget(refused: Mapping[str, int]) -> list[str]:

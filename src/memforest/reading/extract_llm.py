@@ -12,7 +12,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, get_args
+
+from pydantic import ValidationError
 
 from memforest.concurrency import all_of
 from memforest.errors import BudgetError, ModelRequestError, ModelUnavailableError, StepError
@@ -214,7 +217,9 @@ class ChatExtractor(PromptStep[Extraction]):
         if not source.said:
             return ChunkOutcome(skipped=withheld)
         try:
-            reply = await ask(self._calls, self._prompt, _data(source), max_tokens=MAX_REPLY_TOKENS)
+            reply = _kept(chunk) or await ask(
+                self._calls, self._prompt, _data(source), max_tokens=MAX_REPLY_TOKENS
+            )
         except BudgetError as exc:
             return ChunkOutcome(failure=str(exc), left=True)
         except (StepError, ModelUnavailableError, ModelRequestError) as exc:
@@ -225,7 +230,17 @@ class ChatExtractor(PromptStep[Extraction]):
         )
         # The complete facts are kept, and `resume` reads the chunk again.
         failure = f"{CUT_SHORT}: {len(facts)} statements of it are kept" if CUT_SHORT in reply.notes else None
-        return ChunkOutcome(tuple(facts), (*withheld, *skipped), failure)
+        told = None if failure else reply.to_json()
+        return ChunkOutcome(tuple(facts), (*withheld, *skipped), failure, reply=told)
+
+
+def _kept(chunk: Chunk) -> Extraction | None:
+    """Return the reply that is kept of a chunk; None where there is none, and of one that is not whole, which is not mended."""
+    notes: list[str] = []
+    with suppress(ValidationError):
+        kept = Extraction.model_validate_json(chunk.reply or "", context=notes)
+        return None if notes else kept
+    return None
 
 
 def _withheld(chunk: Chunk) -> tuple[Skipped, ...]:

@@ -3,7 +3,7 @@
 An answer comes from ranked evidence and is cited, or is an abstention (ports `Answerer` and `AnswersParts`). Choosing the way
 down a tree (port `Browser`) is paper §4.3; one call plans the sub-queries of every recalled tree (port `BrowsePlanner`).
 
-A judge says whether a new statement says the same as one that is known; several questions go in one call. A merge that a
+A judge says whether a new statement says the same as one that is known, of several in one call. A merge that a
 model wants is still refused when the two statements differ in a number, in yes and no, or each in a
 name: a missed merge costs a line of context, a false one destroys a memory.
 
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
 
-from memforest.concurrency import all_of
-from memforest.errors import ModelError, ModelRefusedError, ReplyError
+from memforest.errors import ReplyError
 from memforest.models.calls import Calls
 from memforest.ports import Answer, AnswerEvidence, Settled
 from memforest.reading.clauses import in_full
@@ -244,8 +243,6 @@ class ChatGuide(PromptStep[BrowseGuide]):
         )
 
 
-MAX_PACKED = 8
-"""Questions of one call."""
 MAX_KNOWN = 4
 """Known statements that are shown per question (reference configuration); they come nearest first."""
 MAX_REPLY_TOKENS = 1024
@@ -260,20 +257,12 @@ class ChatJudge(PromptStep[Judgement]):
     remote = True
 
     async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
-        """Return for each question which known fact says the same as the new one, or None for none.
-
-        None also for what could not be judged: no usable reply, no connection, no budget.
+        """Return for each question which known fact says the same as the new one, or None for none: one call.
 
         Raises:
-            ModelRefusedError: if no call can succeed.
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
         """
-        asked = [index for index, one in enumerate(questions) if one.known]
-        packs = [asked[at : at + MAX_PACKED] for at in range(0, len(asked), MAX_PACKED)]
-        replies = await all_of(self._pack([questions[index] for index in pack]) for pack in packs)
-        found = dict(zip(asked, (same for verdicts in replies for same in verdicts), strict=True))
-        return [found.get(index) for index in range(len(questions))]
-
-    async def _pack(self, questions: Sequence[Equivalence]) -> list[int | None]:
         rows = [
             {
                 "question": number,
@@ -284,12 +273,7 @@ class ChatJudge(PromptStep[Judgement]):
             }
             for number, one in enumerate(questions, 1)
         ]
-        try:
-            reply = await ask(self._calls, self._prompt, {"questions": rows}, max_tokens=MAX_REPLY_TOKENS)
-        except ModelRefusedError:
-            raise
-        except ModelError:
-            return [None] * len(questions)
+        reply = await ask(self._calls, self._prompt, {"questions": rows}, max_tokens=MAX_REPLY_TOKENS)
         found: list[int | None] = []
         for number, question in enumerate(questions, 1):
             # One verdict, and only one, that nothing forbids.

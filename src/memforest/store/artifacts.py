@@ -1,28 +1,39 @@
-"""What models made, under the digest of what they were asked: summaries of nodes with their vectors, and placements.
+"""What models made, under the digest of what they were asked: replies to chunks, verdicts, summaries, placements.
 
-Nothing else of trees is stored. A row is known by 16 bytes that follow from what the node is made of and how it is asked for
-(`memforest.trees.texts.node_digests`), not by the node: a rebuild, a merge and an import find what was made before, and pay
-for nothing twice. What made it stands beside it, so that a memory which is opened without its model shows what the model wrote.
-Whoever deletes something sweeps what nothing in the memory asks for any more (`memforest.trees.refresh.sweep`).
+A row is known by 16 bytes that follow from what was asked, whatever row it was asked for: a restart, a rebuild, a merge and an
+import find what was made before, and pay for nothing twice. What made it stands beside it, so that a memory which is opened
+without its model shows what the model wrote, and another model is asked again.
+
+| step | the digest is of | the text |
+|---|---|---|
+| extract | all that is shown of a chunk (`memforest.write.extract.asked_of`) | the reply |
+| judge | two statements (`memforest.write.extract.pair_of`) | whether they say the same |
+| summary | what a node is made of (`memforest.trees.texts.node_digests`); nothing else of trees is stored | the summary |
+| place | a leaf, and the tree that it comes into | where it was placed |
+
+Whoever deletes something sweeps what nothing in the memory asks for any more (`memforest.write.batch.SessionWriter.sweep`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.connections import Tx, parts
+from memforest.store.connections import AMONG, Tx, parts
 from memforest.store.derived import NUMBER, pack_text, pack_vector, unpack_text, unpack_vectors
 
-Step = Literal["summary", "place"]
+TreeStep = Literal["summary", "place"]
+Step = Literal[TreeStep, "extract", "judge"]
+STEPS: tuple[Step, ...] = get_args(Step)
+OF_TREES: tuple[Step, ...] = get_args(TreeStep)
+"""The steps whose artifacts trees ask for."""
 VectorOf = Literal["own", "mean", "none"]
 """What vector a summary gets: that of its text, the mean of its children's, or none."""
 
 _BLOCK = 1024
-_STATE = "next:artifact"
 
 
 class Artifact(NamedTuple):
@@ -35,16 +46,8 @@ class Artifact(NamedTuple):
 
 
 def state(tx: Tx) -> int:
-    """Return a number that changes whenever a row is written or deleted."""
-    row = tx.row(int, "SELECT value FROM meta WHERE key = ?", (_STATE,))
-    return row or 0
-
-
-def _changed(tx: Tx) -> None:
-    tx.execute(
-        "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
-        (_STATE,),
-    )
+    """Return a number that triggers raise whenever a row is written or deleted."""
+    return int(tx.value("SELECT value FROM meta WHERE key = 'artifact_stamp'"))
 
 
 def any_stored(tx: Tx) -> bool:
@@ -52,9 +55,9 @@ def any_stored(tx: Tx) -> bool:
     return tx.execute("SELECT 1 FROM artifact LIMIT 1").fetchone() is not None
 
 
-def count(tx: Tx) -> int:
-    """Return how many rows there are."""
-    return int(tx.value("SELECT count(*) FROM artifact"))
+def count(tx: Tx, steps: Collection[Step] = STEPS) -> int:
+    """Return how many rows of some steps there are."""
+    return int(tx.value(f"SELECT count(*) FROM artifact WHERE step {AMONG}", (tx.ids(steps),)))
 
 
 def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
@@ -67,8 +70,6 @@ def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:
     tx.executemany(
         "INSERT OR IGNORE INTO artifact (digest, step, maker, text, vector_of) VALUES (?, ?, ?, ?, ?)", rows
     )
-    if rows:
-        _changed(tx)
 
 
 def last(tx: Tx) -> int:
@@ -84,23 +85,18 @@ def written_since(tx: Tx, number: int) -> list[bytes]:
 def put_vectors(tx: Tx, rows: Iterable[tuple[bytes, NDArray[np.float32]]]) -> int:
     """Store the vectors of texts by digest, of those that are still there, and return how many."""
     found = [(pack_vector(vector), digest) for digest, vector in rows]
-    count = tx.executemany(
-        "UPDATE artifact SET vector = ? WHERE digest = ? AND vector_of = 'own'", found
-    ).rowcount
-    if found:
-        _changed(tx)
-    return max(0, int(count))
+    sql = "UPDATE artifact SET vector = ? WHERE digest = ? AND vector_of = 'own'"
+    return max(0, tx.executemany(sql, found).rowcount)
 
 
 def drop_vectors(tx: Tx) -> None:
     """Delete all vectors: the embedder is another one."""
-    if tx.execute("UPDATE artifact SET vector = NULL WHERE vector IS NOT NULL").rowcount > 0:
-        _changed(tx)
+    tx.execute("UPDATE artifact SET vector = NULL WHERE vector IS NOT NULL")
 
 
-def texts(tx: Tx, digests: Collection[bytes]) -> dict[bytes, str]:
-    """Return texts by digest, of those that are stored and can be read."""
-    return {digest: one.text for digest, one in found(tx, digests).items()}
+def texts(tx: Tx, digests: Collection[bytes], by: str | None = None) -> dict[bytes, str]:
+    """Return texts by digest, of those that are stored and can be read; with `by` what that maker made."""
+    return {digest: one.text for digest, one in found(tx, digests).items() if by in (None, one.maker)}
 
 
 def found(tx: Tx, digests: Collection[bytes]) -> dict[bytes, Artifact]:
@@ -110,8 +106,7 @@ def found(tx: Tx, digests: Collection[bytes]) -> dict[bytes, Artifact]:
         for row in tx.execute(
             f"SELECT digest, maker, text, vector_of FROM artifact WHERE digest IN ({marks})", part
         ):
-            text = _readable(row[2])
-            if text is not None:
+            if (text := _readable(row[2])) is not None:
                 made[row[0]] = Artifact(row[0], row[1], text, row[3])
     return made
 
@@ -135,35 +130,23 @@ def vectors(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray[np.float3
     return made
 
 
-def placements(tx: Tx) -> dict[bytes, str]:
-    """Return where leaves were placed, by digest of tree and leaf."""
-    rows = tx.execute("SELECT digest, text FROM artifact WHERE step = 'place'")
-    return {digest: text for digest, blob in rows if (text := _readable(blob)) is not None}
+def known(tx: Tx, steps: Collection[Step] = STEPS) -> dict[bytes, Step]:
+    """Return the digests of some steps, with these."""
+    return tx.pairs(f"SELECT digest, step FROM artifact WHERE step {AMONG}", (tx.ids(steps),))
 
 
-def known(tx: Tx, *, embeds: bool = False) -> set[bytes]:
-    """Return all digests; with `embeds` only of what has the vector that it should have."""
-    lacks = "WHERE vector IS NOT NULL OR vector_of != 'own'" if embeds else ""
-    return set(tx.column(f"SELECT digest FROM artifact {lacks}"))
+_OF_OTHERS = f"step = 'summary' AND maker NOT {AMONG}"
 
 
 def of_others(tx: Tx, makers: Collection[str]) -> dict[str, int]:
     """Return, for every other maker of summaries than the given ones, how many it has made."""
-    rows = tx.execute(
-        "SELECT maker, count(*) FROM artifact WHERE step = 'summary' GROUP BY maker ORDER BY maker"
-    )
-    return {maker: count for maker, count in rows if maker not in makers}
+    sql = f"SELECT maker, count(*) FROM artifact WHERE {_OF_OTHERS} GROUP BY maker ORDER BY maker"
+    return tx.pairs(sql, (tx.ids(makers),))
 
 
 def drop_of_others(tx: Tx, makers: Collection[str]) -> int:
     """Delete the summaries of other makers than the given ones, and return how many went."""
-    gone = [(maker,) for maker in of_others(tx, makers)]
-    count = sum(
-        tx.execute("DELETE FROM artifact WHERE step = 'summary' AND maker = ?", one).rowcount for one in gone
-    )
-    if gone:
-        _changed(tx)
-    return count
+    return int(tx.execute(f"DELETE FROM artifact WHERE {_OF_OTHERS}", (tx.ids(makers),)).rowcount)
 
 
 def without_vector(tx: Tx) -> list[tuple[bytes, str]]:
@@ -204,13 +187,12 @@ def vector_blocks(
 def keep(tx: Tx, wanted: Collection[bytes]) -> int:
     """Delete all rows but those of some digests, and return how many went."""
     tx.execute("DELETE FROM meta WHERE key = 'sweep'")
-    return _drop(tx, known(tx).difference(wanted))
+    return drop(tx, known(tx).keys() - wanted)
 
 
-def _drop(tx: Tx, digests: Collection[bytes]) -> int:
+def drop(tx: Tx, digests: Collection[bytes]) -> int:
+    """Delete the rows of some digests, and return how many there are."""
     tx.executemany("DELETE FROM artifact WHERE digest = ?", [(digest,) for digest in digests])
-    if digests:
-        _changed(tx)
     return len(digests)
 
 
@@ -225,9 +207,11 @@ def _damaged(tx: Tx) -> Iterator[tuple[bytes, str]]:
         "SELECT length(vector), count(*) FROM artifact WHERE vector IS NOT NULL GROUP BY 1 ORDER BY 2, 1"
     )
     usual = list(lengths)[-1] if lengths else 0
-    for digest, text, vector in tx.execute("SELECT digest, text, vector FROM artifact").fetchall():
+    for digest, step, text, vector in tx.execute(
+        "SELECT digest, step, text, vector FROM artifact"
+    ).fetchall():
         if len(digest) != 16 or _readable(text) is None:
-            yield digest, f"the summary {digest.hex()} cannot be read"
+            yield digest, f"the {step} {digest.hex()} cannot be read"
         elif vector is not None and (len(vector) != usual or not _is_unit(vector)):
             yield (
                 digest,
@@ -243,15 +227,14 @@ def _is_unit(blob: bytes) -> bool:
 
 def drop_damaged(tx: Tx) -> int:
     """Delete the rows that `damaged` names, and return how many."""
-    return _drop(tx, [digest for digest, _ in _damaged(tx)])
+    return drop(tx, [digest for digest, _ in _damaged(tx)])
 
 
 def everything(tx: Tx) -> Iterator[tuple[bytes, str, str, str, str, bytes | None]]:
     """Yield all rows: digest, step, maker, text, which vector, and the vector as it is stored."""
     rows = tx.execute("SELECT digest, step, maker, text, vector_of, vector FROM artifact ORDER BY digest")
     for digest, step, maker, blob, vector_of, vector in rows:
-        text = _readable(blob)
-        if text is not None:
+        if (text := _readable(blob)) is not None:
             yield digest, step, maker, text, vector_of, vector
 
 
@@ -265,4 +248,3 @@ def add_all(tx: Tx, rows: Iterable[tuple[bytes, str, str, str, str, bytes | None
             for digest, step, maker, text, of, vector in rows
         ],
     )
-    _changed(tx)

@@ -27,8 +27,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from memforest.concurrency import first_in_child, members
+from memforest.concurrency import first_in_child, members, to_thread
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
@@ -55,6 +56,10 @@ from memforest.store.connections import (
     transaction,
 )
 from memforest.store.files import UNKNOWN, DatabaseFile, descriptors, release
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
 
 WAIT_S = 10.0
 """How long a fork waits for the transactions of other threads."""
@@ -298,6 +303,24 @@ class Database:
                 yield conn
             # Else it was committed into a file that has no name any more.
             self.file.require_open()
+
+    async def writing(self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **how: P.kwargs) -> T:
+        """Run work in a write transaction, in another thread; what it wrote is undone if it raises. Errors are those of `write`."""
+
+        def run() -> T:
+            with self.write() as tx:
+                return work(tx, *args, **how)
+
+        return await to_thread(run)
+
+    async def reading(self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **how: P.kwargs) -> T:
+        """Run work in a read transaction, in another thread. Errors are those of `read`."""
+
+        def run() -> T:
+            with self.read() as tx:
+                return work(tx, *args, **how)
+
+        return await to_thread(run)
 
     @contextmanager
     def read(self) -> Iterator[Tx]:

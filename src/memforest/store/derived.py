@@ -37,12 +37,8 @@ def unpack_vectors(*blobs: bytes) -> NDArray[np.float32]:
 
 
 def pack_text(text: str) -> bytes:
-    """Return a text compressed.
-
-    Source: RFC 1951, without the header and checksum of RFC 1950.
-    """
-    packer = zlib.compressobj(LEVEL, wbits=-15)
-    return packer.compress(text.encode()) + packer.flush()
+    """Return a text compressed, with a checksum, so that damage is found (RFC 1950)."""
+    return zlib.compress(text.encode(), LEVEL)
 
 
 def unpack_text(blob: bytes) -> str:
@@ -53,10 +49,10 @@ def unpack_text(blob: bytes) -> str:
         'Ann lives in Porto.'
 
     Raises:
-        ValueError: if the bytes are no compressed text.
+        ValueError: if the bytes are no compressed text, or not as they were.
     """
     try:
-        return zlib.decompress(blob, wbits=-15).decode()
+        return zlib.decompress(blob).decode()
     except zlib.error as exc:
         raise ValueError(f"{len(blob)} bytes are no compressed text: {exc}") from None
 

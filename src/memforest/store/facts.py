@@ -169,6 +169,11 @@ def _fact(*row: Any) -> FactRow:
     return FactRow(*values)
 
 
+def statements(tx: Tx) -> list[str]:
+    """Return every statement: the texts of facts, and of the occurrences that say one in other words."""
+    return tx.column("SELECT text FROM fact UNION SELECT text FROM occurrence WHERE text IS NOT NULL")
+
+
 def iter_facts(tx: Tx) -> Iterator[FactRow]:
     """Yield all facts in the order they were stored."""
     return (_fact(*row) for row in tx.execute(f"{_FACT} ORDER BY id"))

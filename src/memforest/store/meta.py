@@ -229,14 +229,9 @@ def index_rows(tx: Tx) -> list[IndexRow]:
     return tx.rows(IndexRow, "SELECT name, settings FROM index_ ORDER BY name")
 
 
-def add_index(tx: Tx, row: IndexRow) -> None:
-    """Insert an index."""
-    tx.execute("INSERT INTO index_ (name, settings) VALUES (?, ?)", row)
-
-
-def change_index(tx: Tx, name: str, settings: str) -> None:
-    """Write an index's settings."""
-    tx.execute("UPDATE index_ SET settings = ? WHERE name = ?", (settings, name))
+def put_index(tx: Tx, row: IndexRow) -> None:
+    """Write an index and its settings."""
+    tx.execute("INSERT OR REPLACE INTO index_ (name, settings) VALUES (?, ?)", row)
 
 
 def remove_index(tx: Tx, name: str) -> None:
@@ -365,18 +360,10 @@ def switch_embedder(tx: Tx) -> None:
     model = next_embedder(tx)
     if model is None:
         raise ValueError("there are no vectors to switch to")
-    for kind in ITEM_KINDS:
-        table = VECTOR_TABLES[kind]
-        found = f"SELECT item FROM derived_next_vector WHERE kind = '{kind}'"
-        tx.execute(f"DELETE FROM {table} WHERE item NOT IN ({found})")
-        tx.execute(
-            f"""UPDATE {table} SET digest = n.digest, vector = n.vector FROM derived_next_vector n
-                WHERE n.kind = '{kind}' AND n.item = {table}.item"""
-        )
-        tx.execute(
-            f"""INSERT INTO {table} SELECT item, digest, vector FROM derived_next_vector
-                WHERE kind = '{kind}' AND item NOT IN (SELECT item FROM {table}) ORDER BY item"""
-        )
+    for kind, table in VECTOR_TABLES.items():
+        tx.execute(f"DELETE FROM {table}")
+        new = f"SELECT item, digest, vector FROM derived_next_vector WHERE kind = '{kind}' ORDER BY item"
+        tx.execute(f"INSERT INTO {table} {new}")
     drop_next(tx)
     artifacts.drop_vectors(tx)
     put(tx, "embedder", model)

@@ -250,7 +250,7 @@ CREATE TABLE index_ (name TEXT PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITH
 CREATE TABLE artifact (
     id INTEGER PRIMARY KEY AUTOINCREMENT,  -- so that what was written later has the higher number
     digest BLOB NOT NULL UNIQUE,
-    step TEXT NOT NULL CHECK (step IN ('summary', 'place')),
+    step TEXT NOT NULL CHECK (step IN ('summary', 'place', 'extract', 'judge')),
     maker TEXT NOT NULL,
     text BLOB NOT NULL,
     vector_of TEXT NOT NULL CHECK (vector_of IN ('own', 'mean', 'none')),
@@ -556,8 +556,24 @@ BEGIN
     UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
 END;
 
+CREATE TRIGGER artifact_insert AFTER INSERT ON artifact
+BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'artifact_stamp';
+END;
+
+CREATE TRIGGER artifact_update AFTER UPDATE ON artifact
+BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'artifact_stamp';
+END;
+
+CREATE TRIGGER artifact_delete AFTER DELETE ON artifact
+BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'artifact_stamp';
+END;
+
 -- A row id is never given again (memforest.store.meta.take_ids).
 INSERT INTO meta VALUES
+    ('artifact_stamp', '0'),
     ('generation', '0'),
     ('graph_stamp', '0'),
     ('memory_id', lower(hex(randomblob(16)))),

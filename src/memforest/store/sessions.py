@@ -577,6 +577,13 @@ def speakers_of(tx: Tx, session: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+def spoken(tx: Tx) -> dict[int, list[tuple[int, str, bytes]]]:
+    """Return ordinal, speaker and digest of all turns by session, in order, without those of systems and tools."""
+    shown = f"role IS NULL OR role NOT {AMONG}"
+    sql = f"SELECT session, ordinal, speaker, digest FROM turn WHERE {shown} ORDER BY session, ordinal"
+    return tx.groups(lambda *turn: turn, sql, (tx.ids(UNSPOKEN_ROLES),))
+
+
 def participants(tx: Tx, sessions: Collection[int]) -> dict[int, list[str]]:
     """Return who speaks in sessions, in the order of their first turns."""
     return tx.groups(

@@ -139,7 +139,7 @@ class Attached:
         index = make_index(name, self._config.index_settings.get(name), given)
         if any(row.name == name for row in meta.index_rows(tx)):
             raise ConfigError(f"this memory has the index {name!r} already")
-        meta.add_index(tx, IndexRow(name, kept_json(index.settings, given)))
+        meta.put_index(tx, IndexRow(name, kept_json(index.settings, given)))
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
@@ -219,7 +219,7 @@ def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> Non
     if changed := changed_settings(config, row, attached.open(row)):
         kept = {**json.loads(row.settings), **{key: new for key, (_, new) in changed.items()}}
         text = json.dumps(kept, sort_keys=True, ensure_ascii=False)
-        meta.change_index(tx, name, text)
+        meta.put_index(tx, IndexRow(name, text))
 
 
 def outdated(tx: Tx, config: Config, attached: Attached) -> dict[str, str]:

@@ -63,8 +63,7 @@ class NodeWork:
 
 def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
     """Return the name stored as the maker of a summary: that of the summariser, or of the request's prompt."""
-    made: str = summariser.maker_of(request) if hasattr(summariser, "maker_of") else summariser.name
-    return made
+    return str(summariser.maker_of(request) if hasattr(summariser, "maker_of") else summariser.name)
 
 
 def makers_of(summariser: Summariser, length: str) -> frozenset[str]:
@@ -283,13 +282,13 @@ class Refresher:
         try:
             while True:
                 with timed(done, "store_ms"):
-                    plans = await to_thread(self._plan, choose, tried, vectors, done)
+                    plans = await self.db.reading(self._plan, choose, tried, vectors, done)
                 if not any(plan.keys for plan in plans):
                     break
                 if not await self._make_texts(plans, vectors, tried, done):
-                    plans = await to_thread(self._plan, choose, tried, vectors, done)
+                    plans = await self.db.reading(self._plan, choose, tried, vectors, done)
                     break
-                if not any(plan.keys for plan in plans) and await to_thread(self._is_current, plans):
+                if not any(plan.keys for plan in plans) and await self.db.reading(self._is_current, plans):
                     break  # all is made, and nothing else was written meanwhile
             with timed(done, "embed_ms"):
                 rows = await vectors.rows(done.failures)
@@ -302,28 +301,26 @@ class Refresher:
         return done
 
     def _plan(
-        self, choose: Choose | None, tried: Collection[bytes], vectors: NodeVectors, done: Refreshed
+        self, tx: Tx, choose: Choose | None, tried: Collection[bytes], vectors: NodeVectors, done: Refreshed
     ) -> list[IndexPlan]:
         """Return what each index lacks of what is stored, vectors apart; what was tried and failed is not tried again."""
         plans = []
-        with self.db.read() as tx:
-            snapshot = self.cache.get(tx)
-            chosen = None if choose is None else choose(tx, snapshot)
-            for index in self.indexes(tx):
-                if chosen is None or index.name in chosen:
-                    rows = None if chosen is None else chosen[index.name]
-                    try:
-                        plans.append(self._lacking(tx, snapshot, index, rows, tried))
-                    except IndexStateError as exc:
-                        done.failures += [] if str(exc) in done.failures else [str(exc)]
-            if self.embed is not None:
-                vectors.lack(artifacts.without_vector(tx))
+        snapshot = self.cache.get(tx)
+        chosen = None if choose is None else choose(tx, snapshot)
+        for index in self.indexes(tx):
+            if chosen is None or index.name in chosen:
+                rows = None if chosen is None else chosen[index.name]
+                try:
+                    plans.append(self._lacking(tx, snapshot, index, rows, tried))
+                except IndexStateError as exc:
+                    done.failures += [] if str(exc) in done.failures else [str(exc)]
+        if self.embed is not None:
+            vectors.lack(artifacts.without_vector(tx))
         return plans
 
-    def _is_current(self, plans: Sequence[IndexPlan]) -> bool:
+    def _is_current(self, tx: Tx, plans: Sequence[IndexPlan]) -> bool:
         """Return whether the memory is as it was when plans were made."""
-        with self.db.read() as tx:
-            return all(plan.snapshot.generation == meta.generation(tx) for plan in plans)
+        return all(plan.snapshot.generation == meta.generation(tx) for plan in plans)
 
     def _lacking(
         self,
@@ -384,7 +381,7 @@ class Refresher:
             while ready or under_way:
                 self.report(clean, failed, total)
                 with timed(done, "store_ms"):
-                    jobs = await to_thread(self._read, plans, ready)
+                    jobs = await self.db.reading(self._read, plans, ready)
                 calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
                 under_way |= {
                     asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
@@ -417,22 +414,21 @@ class Refresher:
             await asyncio.gather(*under_way, return_exceptions=True)
         return clean > 0
 
-    def _read(self, plans: Sequence[IndexPlan], ready: Sequence[tuple[int, int]]) -> list[SummaryJob]:
+    def _read(self, tx: Tx, plans: Sequence[IndexPlan], ready: Sequence[tuple[int, int]]) -> list[SummaryJob]:
         """Return the requests of nodes; nothing of an index whose memory has changed: what it lacks is looked up anew."""
         found: list[SummaryJob] = []
-        with self.db.read() as tx:
-            now = meta.generation(tx)
-            for at, plan in enumerate(plans):
-                rows = [row for number, row in ready if number == at]
-                if not rows or (plan.index.reads_store and now != plan.snapshot.generation):
-                    continue
-                for work in plan.index.requests(tx, plan, rows, remote=is_remote(self.summariser)):
-                    request = work.request
-                    if not work.words:
-                        request = replace(request, max_words=self.max_words)
-                    inner = bool(plan.forest.kind[work.node] == INNER)
-                    whole = replace(work, request=request)
-                    found.append(SummaryJob((at, work.node), plan.keys[work.node], whole, inner))
+        now = meta.generation(tx)
+        for at, plan in enumerate(plans):
+            rows = [row for number, row in ready if number == at]
+            if not rows or (plan.index.reads_store and now != plan.snapshot.generation):
+                continue
+            for work in plan.index.requests(tx, plan, rows, remote=is_remote(self.summariser)):
+                request = work.request
+                if not work.words:
+                    request = replace(request, max_words=self.max_words)
+                inner = bool(plan.forest.kind[work.node] == INNER)
+                whole = replace(work, request=request)
+                found.append(SummaryJob((at, work.node), plan.keys[work.node], whole, inner))
         return found
 
     async def _commit(
@@ -441,7 +437,7 @@ class Refresher:
         """Write texts, begin their vectors, and return the nodes that are made now."""
         clean: list[SummaryJob] = []
         for first in range(0, len(made), WRITE_NODES):
-            written = await to_thread(self._write, plans, made[first : first + WRITE_NODES])
+            written = await self.db.writing(self._write, plans, made[first : first + WRITE_NODES])
             vectors.begin([(job.key, job.text) for job in written if job.vector == "own"])
             clean += written
         for job in clean:
@@ -451,16 +447,13 @@ class Refresher:
         done.nodes += len(clean)
         return clean
 
-    def _write(self, plans: Sequence[IndexPlan], made: Sequence[SummaryJob]) -> list[SummaryJob]:
+    def _write(self, tx: Tx, plans: Sequence[IndexPlan], made: Sequence[SummaryJob]) -> list[SummaryJob]:
         """Write summaries, and return them; those that a memory which has changed does not ask for any more are left out."""
-        if not made:
-            return []
-        with self.db.write() as tx:
-            if any(meta.generation(tx) != plan.snapshot.generation for plan in plans[:1]):
-                snapshot = self.cache.get(tx)
-                wanted = reachable(tx, snapshot, self.indexes(tx))
-                made = [job for job in made if job.key in wanted]
-            artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for job in made])
+        if any(meta.generation(tx) != plan.snapshot.generation for plan in plans[:1]):
+            snapshot = self.cache.get(tx)
+            wanted = reachable(tx, snapshot, self.indexes(tx))
+            made = [job for job in made if job.key in wanted]
+        artifacts.put(tx, "summary", [job.artifact(self.summariser, self.length) for job in made])
         return list(made)
 
     def _write_vectors(self, rows: Sequence[tuple[bytes, NDArray[np.float32]]]) -> None:
@@ -483,7 +476,7 @@ def beneath(index: Index, forest: Forest, rows: Collection[int], among: Collecti
 
 
 def reachable(tx: Tx, snapshot: Snapshot, indexes: Sequence[Index]) -> set[bytes]:
-    """Return the digests of all artifacts that a memory may ask for as it is."""
+    """Return the digests of all artifacts that the trees of a memory may ask for as it is."""
     found: set[bytes] = set()
     for index in indexes:
         with suppress(IndexStateError):  # what it asks for is not known, and is made anew when it is
@@ -501,23 +494,10 @@ def missing_count(tx: Tx, snapshot: Snapshot, indexes: Sequence[Index]) -> int:
     return found
 
 
-def sweep(tx: Tx, load: Callable[[Tx], Snapshot], indexes: Sequence[Index]) -> int:
-    """Delete what was made and nothing in the memory asks for any more, and return how much that was.
-
-    To be called where something was deleted, in a transaction of its own before anything else is done in it.
-
-    Args:
-        tx: the transaction.
-        load: returns the snapshot of its state.
-        indexes: those of the memory.
-    """
-    return artifacts.keep(tx, reachable(tx, load(tx), indexes) if artifacts.any_stored(tx) else ())
-
-
 def drop_outdated(
     db: Database, load: Callable[[Tx], Snapshot], indexes: Callable[[Tx], Sequence[Index]]
 ) -> None:
-    """Delete the summaries that nothing asks for any more, if they are most of all: each write outdates some.
+    """Delete the artifacts of trees that nothing asks for any more, if they are most of all: each write outdates some.
 
     Args:
         db: the memory.
@@ -525,9 +505,10 @@ def drop_outdated(
         indexes: returns all indexes of the memory, also those that nobody reads just now.
     """
     with db.read() as tx:
-        snapshot, stored = load(tx), artifacts.count(tx)
+        snapshot, stored = load(tx), artifacts.count(tx, artifacts.OF_TREES)
         asked = len(reachable(tx, snapshot, indexes(tx))) if stored > WRITE_NODES else 0
         if stored <= 2 * asked + WRITE_NODES:
             return
     with db.write() as tx:
-        sweep(tx, load, indexes(tx))
+        asked_now = reachable(tx, load(tx), indexes(tx))
+        artifacts.drop(tx, artifacts.known(tx, artifacts.OF_TREES).keys() - asked_now)

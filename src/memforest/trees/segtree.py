@@ -152,7 +152,8 @@ class SegTreeIndex(Index):
                     texts = np.array([stored[key] for key in keys])
             if settings.placer == "cosine" and snapshot.dimension:
                 asked = hashed(self.name, *self.asked(), KIND, LABEL)
-                by_text, old = ByText(asked, forest, digests, artifacts.placements(tx)), None
+                places = artifacts.texts(tx, artifacts.known(tx, ["place"]))
+                by_text, old = ByText(asked, forest, digests, places), None
         return folded(snapshot, settings, old, tau, by_text, texts), by_text
 
     def asks_for(self, tx: Tx, snapshot: Snapshot) -> set[bytes]:

@@ -9,8 +9,9 @@ refresh) counts for the last of them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -26,15 +27,16 @@ from memforest.read.summaries import Summaries
 from memforest.reading.steps import Steps
 from memforest.records import Refused
 from memforest.search.cache import SnapshotCache
+from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import VectorMaker
+from memforest.store import artifacts
+from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.sessions import WriteKey
 from memforest.text import cut
 from memforest.trees.attached import Attached
-from memforest.trees.index import Index
-from memforest.trees.refresh import Refreshed, sweep
+from memforest.trees.refresh import Refreshed, reachable
 from memforest.write.commit import CommittedSession, commit_in_parts
-from memforest.write.extract import ExtractedSession, extract, find_same
+from memforest.write.extract import ExtractedSession, asked_again, extract, find_same, with_replies
 from memforest.write.receive import Receiver
 from memforest.write.sessions import StoredSession, fill_vectors, load, with_first_result
 from memforest.write.turns import SessionInput
@@ -60,9 +62,14 @@ class SessionWriter:
         Raises:
             ModelError: if a model cannot be used at all; the sessions stay as they were.
         """
-        steps, vectors = self.steps, self.vectors
+        steps, vectors, gate = self.steps, self.vectors, asyncio.Lock()
         with timer.timed("extract"):
-            made = await all_of(extract(one, steps, vectors, self.threshold, self.watch) for one in stored)
+            if steps.extracts_apart:
+                stored = await with_replies(self.db, self.config, stored, steps.extractor.name)
+            made = await all_of(
+                extract(self.db, self.config, one, steps, vectors, self.threshold, gate, self.watch)
+                for one in stored
+            )
         if steps.judge is None:
             return made
         with timer.timed("judge"):
@@ -75,23 +82,25 @@ class SessionWriter:
         """Make the summaries that are missing, of what has ended by an instant, or by what was said last if that is None."""
         return await self.summaries.make(self.vectors, timer, now_ms=now_ms, watch=self.watch)
 
+    def asked_for(self, tx: Tx, snapshot: Snapshot, known: Mapping[bytes, artifacts.Step]) -> set[bytes]:
+        """Return those of some artifacts, digest -> step, that the memory may ask for as it is."""
+        of_trees = reachable(tx, snapshot, self.attached.of(tx))
+        return known.keys() & of_trees | asked_again(tx, self.config, known)
+
     def sweep(self) -> int:
-        """Delete the summaries that nothing asks for any more, and return how many; for a thread.
+        """Delete the artifacts that nothing asks for any more, and return how many; for a thread.
 
         Who deletes or hides something calls it before the file is purged: they may tell of it.
         """
         with self.db.write() as tx:
-            return int(sweep(tx, self.cache.get, self.attached.of(tx)))
+            known = artifacts.known(tx)
+            return artifacts.keep(tx, self.asked_for(tx, self.cache.get(tx), known) if known else ())
 
     async def ready(self) -> list[str]:
         """Have made what the trees of indexes are grown by, where that is more than what is stored; return why some were not."""
         host = MemoryHost(self.db, self.cache, self.config, self.steps, self.vectors, self.summaries)
-
-        def grown() -> list[Index]:
-            with self.db.read() as tx:
-                return [index for index in self.attached.of(tx) if index.grows_by_artifacts]
-
-        return [why for index in await to_thread(grown) for why in await index.ready(host)]
+        grown = [index for index in await self.db.reading(self.attached.of) if index.grows_by_artifacts]
+        return [why for index in grown for why in await index.ready(host)]
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
@@ -105,25 +114,19 @@ Refresh = Literal["all", "nothing"]
 
 MOST_TURNS_AT_ONCE = 4096
 """Turns whose chunks go to a model together. Enough to keep hundreds of requests in flight; what is made of a
-group is written before the next is begun, so that a crash costs at most one group's replies."""
+group is written, and found by questions, before the next is begun."""
 
 
-def groups_of(arrivals: Sequence[SessionInput], *, together: bool) -> list[list[int]]:
-    """Return which arrivals go through the steps together; no session comes twice in a group.
+def groups_of(turns: Sequence[int], names: Sequence[str], *, together: bool) -> list[list[int]]:
+    """Return which sessions go through the steps together; none comes twice in a group.
 
     Args:
-        arrivals: in the order of the call.
+        turns: how many each has, in the order of the call.
+        names: what each is called.
         together: several at once; else each by itself.
     """
-    turns = [len(one.turns) if isinstance(one.turns, Sized) else 0 for one in arrivals]
-    names = [one.session_id if isinstance(one.session_id, str) else None for one in arrivals]  # as they came
-    return groups_of_turns(turns, names, together=together)
-
-
-def groups_of_turns(turns: Sequence[int], names: Sequence[str | None], *, together: bool) -> list[list[int]]:
-    """Return which sessions go through the steps together, by their numbers of turns and their names; see `groups_of`."""
     groups: list[list[int]] = []
-    size, inside = 0, set[str | None]()
+    size, inside = 0, set[str]()
     for at, (count, name) in enumerate(zip(turns, names, strict=True)):
         if groups and together and name not in inside and size < MOST_TURNS_AT_ONCE:
             groups[-1].append(at)
@@ -218,7 +221,7 @@ class Batch:
         try:
             if any(not one.turns for one in open_.values()):  # they were received by an earlier call
                 with timer.timed("store"):
-                    open_ = await to_thread(self._load, open_)
+                    open_ = await writer.db.reading(self._load, open_)
             extracted = await writer.extract(open_.values(), timer)
             with timer.timed("route"):
                 done = [await commit_in_parts(writer.db, writer.config, one, timer) for one in extracted]
@@ -232,15 +235,14 @@ class Batch:
             else:
                 self._errors[at] = committed
 
-    def _load(self, stored: Mapping[int, StoredSession]) -> dict[int, StoredSession]:
+    def _load(self, tx: Tx, stored: Mapping[int, StoredSession]) -> dict[int, StoredSession]:
         """Read what is to be extracted of sessions; one that another writer has overwritten ends with an error."""
         loaded = {}
-        with self.writer.db.read() as tx:
-            for at, one in stored.items():
-                try:
-                    loaded[at] = load(tx, self.writer.config, one)
-                except SessionConflictError as exc:
-                    self._errors[at] = exc
+        for at, one in stored.items():
+            try:
+                loaded[at] = load(tx, self.writer.config, one)
+            except SessionConflictError as exc:
+                self._errors[at] = exc
         return loaded
 
     async def finish(self, *, refresh: Refresh | None, now_ms: int | None = None) -> None:
@@ -273,14 +275,10 @@ class Batch:
             if at not in self._errors:
                 result = self._result(at)
                 if one.repeats is not None:
-                    result = await to_thread(self._first_result, result, one.repeats)
+                    result = await self.writer.db.reading(with_first_result, result, one.repeats)
                 self.results[at] = result
         self.results |= self._errors
         self._tell_finished()
-
-    def _first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
-        with self.writer.db.read() as tx:
-            return with_first_result(tx, result, write)
 
     def _result(self, at: int) -> IngestResult:
         """Return what this call has done for a session."""

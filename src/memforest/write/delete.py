@@ -41,7 +41,6 @@ from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
 from memforest.times import EARLIEST, to_ms
-from memforest.trees.refresh import reachable
 from memforest.write.batch import SessionWriter
 from memforest.write.erase import Cuts, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
@@ -205,8 +204,8 @@ def delete_target(
         changed = {name: count for name, count in sorted(erased.changed.items()) if count}
         receipt = DeleteReceipt(target.kind, gone, changed, dry_run=dry_run)
         if dry_run and receipt and artifacts.any_stored(tx):
-            left = reachable(tx, load_snapshot(tx), writer.attached.of(tx))
-            gone["summaries"] = len(artifacts.known(tx) - left)
+            known = artifacts.known(tx)
+            gone["summaries"] = len(known) - len(writer.asked_for(tx, load_snapshot(tx), known))
     return receipt, erased.reworded
 
 
@@ -276,13 +275,15 @@ async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteRecei
         end = EARLIEST
     receipt = await delete(writer, DeleteTarget(during=(None, end)), dry_run=dry_run)
     if not dry_run:
-        await to_thread(_note_expiry, writer, to_ms(now))
+        await writer.db.writing(meta.put, LAST_EXPIRY, str(to_ms(now)))
     return replace(receipt, target="expired")
 
 
 async def expire_if_due(writer: SessionWriter) -> str | None:
     """Delete the expired turns, unless that was done within the last day; return a note if any were deleted."""
-    if not await to_thread(_is_due, writer):
+    last, now_ms = await writer.db.reading(meta.get, LAST_EXPIRY), to_ms(writer.config.clock())
+    # A clock that was set back must not put it off for long.
+    if last is not None and last.isdecimal() and 0 <= now_ms - int(last) < DAY_MS:
         return None
     receipt = await expire(writer)
     return (
@@ -290,19 +291,6 @@ async def expire_if_due(writer: SessionWriter) -> str | None:
         if receipt
         else None
     )
-
-
-def _is_due(writer: SessionWriter) -> bool:
-    with writer.db.read() as tx:
-        last = meta.get(tx, LAST_EXPIRY)
-    now_ms = to_ms(writer.config.clock())
-    # A clock that was set back must not put it off for long.
-    return last is None or not last.isdecimal() or not 0 <= now_ms - int(last) < DAY_MS
-
-
-def _note_expiry(writer: SessionWriter, now_ms: int) -> None:
-    with writer.db.write() as tx:
-        meta.put(tx, LAST_EXPIRY, str(now_ms))
 
 
 async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) -> DeleteReceipt:

@@ -6,18 +6,27 @@ No transaction is open meanwhile. Turns and statements are embedded beside the e
 only near is put to a model, each new statement with the few stored or earlier ones that are nearest. Statements that
 differ in polarity, stated time or numbers are never asked about: they are two facts, whatever a model says. Verdicts
 are by the statements' identities, so they hold whatever another process writes in the meantime.
+
+What a model answers is kept as soon as it is there (`memforest.store.artifacts`), a reply under the digest of all that was
+shown of its chunk, a verdict under those of the two statements. Who extracts or judges the same again is answered from
+there: after a crash, in a session that is overwritten in part, with chunks that are cut as they were before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.concurrency import all_of, to_thread
+from memforest.config import Config
+from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import Judge, is_remote
 from memforest.progress import NOBODY, Watch
@@ -27,14 +36,16 @@ from memforest.records import UNSPOKEN_ROLES, Chunk, ChunkOutcome, Equivalence, 
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import VectorMaker, digest, turn_text
+from memforest.store import artifacts, meta, sessions
 from memforest.store import facts as facts_rows
+from memforest.store.artifacts import Artifact
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow
 from memforest.text import DATA_RUN, cut, numbers
 from memforest.times import to_ms
 from memforest.write.reword import fact_signature
-from memforest.write.sessions import StoredSession
+from memforest.write.sessions import CONTEXT_TURNS, StoredSession, load
 
 READ_CHUNKS = 64
 """Chunks that are read together without a model, so that progress shows in a long session."""
@@ -75,11 +86,70 @@ class ExtractedSession:
         return placed
 
 
+def asked_of(stored: StoredSession, config: Config) -> dict[int, bytes]:
+    """Return the digest of all that a model is shown of each chunk of a session, by the chunk's ordinal."""
+    found = {}
+    for row in stored.chunk_rows:
+        read = range(row.first - CONTEXT_TURNS, row.last + 1)
+        head = json.dumps([config.timezone, stored.speakers, row.first]).encode()
+        whole = b"".join((head, *(stored.digests[at] for at in read if at in stored.digests)))
+        found[row.ordinal] = blake2b(whole, digest_size=16).digest()
+    return found
+
+
+def pair_of(one: str, other: str) -> bytes:
+    """Return the digest of two statements, in whichever order: it holds that of each."""
+    return b"".join(sorted((digest(one), digest(other))))
+
+
+def asked_again(tx: Tx, config: Config, known: Mapping[bytes, artifacts.Step]) -> set[bytes]:
+    """Return those replies and verdicts, of some artifacts by digest, that may be asked for again.
+
+    A reply is one of a chunk as it is now; a verdict is one on two statements that are here, each worded so in some place.
+    """
+    steps, wanted = set(known.values()), set[bytes]()
+    if "extract" in steps:
+        for row, turns in sessions.spoken(tx).items():
+            speakers = tuple(dict.fromkeys(speaker for _, speaker, _ in turns))
+            digests, chunks = {at: one for at, _, one in turns}, sessions.chunks(tx, row)
+            stored = StoredSession(row, "", speakers=speakers, digests=digests, chunk_rows=chunks)
+            wanted.update(asked_of(stored, config).values())
+    said = {digest(text) for text in facts_rows.statements(tx)} if "judge" in steps else set()
+    return {key for key in known if key in wanted or said.issuperset((key[:8], key[8:]))}
+
+
+async def with_replies(
+    db: Database, config: Config, stored: Iterable[StoredSession], maker: str
+) -> list[StoredSession]:
+    """Return sessions with the replies about their chunks that are kept of an extractor."""
+    keys = [(one, asked_of(one, config)) for one in stored]
+    kept = await db.reading(artifacts.texts, {key for _, of in keys for key in of.values()}, maker)
+    return [replace(one, replies={at: kept.get(key) for at, key in of.items()}) for one, of in keys]
+
+
+def _keep_reply(
+    tx: Tx, config: Config, stored: StoredSession, made: Artifact, current: dict[int, Collection[bytes]]
+) -> None:
+    """Keep a reply, unless its chunk says something else by now: something of it may have been deleted.
+
+    `current` keeps what may be asked of the session, generation of the memory -> digests.
+    """
+    now = meta.generation(tx)
+    if now not in current:
+        current.clear()
+        current[now] = asked_of(load(tx, config, stored, stored.chunk_rows), config).values()
+    if made.digest in current[now]:
+        artifacts.put(tx, "extract", [made])
+
+
 async def extract(
+    db: Database,
+    config: Config,
     stored: StoredSession,
     steps: Steps,
     vectors: VectorMaker | None,
     threshold: float | None,
+    gate: asyncio.Lock,
     watch: Watch = NOBODY,
 ) -> ExtractedSession:
     """Extract statements from the open chunks of a session, and embed its turns and statements.
@@ -91,10 +161,13 @@ async def extract(
     A chunk on which a model fails is read by local rules, so that it can be found until `resume` succeeds.
 
     Args:
+        db: the memory, which keeps what a model answers.
+        config: for the zone of the times that a model is shown.
         stored: the session, loaded.
         steps: with the extractor.
         vectors: None in a memory without an embedder.
         threshold: least cosine of a near merge.
+        gate: of all sessions that are extracted together: none writes while another tells how far it is.
         watch: told of the chunks that were read.
     """
     spent = current_ledger().part()
@@ -106,6 +179,8 @@ async def extract(
     failed_before = {row.ordinal for row in stored.chunk_rows if row.status == "failed"}
     chunks = [chunk for chunk in stored.chunks if chunk.turns]
     silent = len(stored.chunk_rows) - len(chunks)
+    asked = asked_of(stored, config) if steps.extracts_apart else {}
+    current: dict[int, Collection[bytes]] = {}
 
     async def embed(texts: Sequence[str], kind: str) -> None:
         found.update({} if maker is None else await maker.make(texts, kind))
@@ -115,21 +190,26 @@ async def extract(
             made = (
                 await steps.extractor.extract(part) if stored.infer else [_verbatim(chunk) for chunk in part]
             )
-            outcomes.update(zip((chunk.ordinal for chunk in part), made, strict=True))
-            lost = [
-                chunk
-                for chunk, one in zip(part, made, strict=True)
-                if one.failure is not None and not (one.left or one.candidates)
-                if chunk.ordinal not in failed_before  # it was read by rules then
-            ]
-            for chunk, local in zip(lost, await steps.reader.extract(lost) if lost else [], strict=True):
-                failure = outcomes[chunk.ordinal].failure
-                outcomes[chunk.ordinal] = replace(local, failure=failure, maker=steps.reader.name)
-            if not at_once:
-                await embed(
-                    [one.text for chunk in part for one in outcomes[chunk.ordinal].candidates], "fact"
-                )
-            tell()
+            async with gate:
+                outcomes.update(zip((chunk.ordinal for chunk in part), made, strict=True))
+                for chunk, one in zip(part, made, strict=True):
+                    if one.reply is not None and one.reply != chunk.reply:
+                        reply = Artifact(asked[chunk.ordinal], steps.extractor.name, one.reply)
+                        await db.writing(_keep_reply, config, stored, reply, current)
+                lost = [
+                    chunk
+                    for chunk, one in zip(part, made, strict=True)
+                    if one.failure is not None and not (one.left or one.candidates)
+                    if chunk.ordinal not in failed_before  # it was read by rules then
+                ]
+                for chunk, local in zip(lost, await steps.reader.extract(lost) if lost else [], strict=True):
+                    failure = outcomes[chunk.ordinal].failure
+                    outcomes[chunk.ordinal] = replace(local, failure=failure, maker=steps.reader.name)
+                if not at_once:
+                    await embed(
+                        [one.text for chunk in part for one in outcomes[chunk.ordinal].candidates], "fact"
+                    )
+                tell()
 
     def tell() -> None:
         failed = sum(one.failure is not None and not one.left for one in outcomes.values())
@@ -189,6 +269,8 @@ def _verbatim(chunk: Chunk) -> ChunkOutcome:
     )
 
 
+MOST_JUDGED = 8
+"""Questions that a judge is asked in one call."""
 MAX_KNOWN = 4
 """Most statements that a new one is compared with (reference configuration: max_llm_pairs_per_item 4)."""
 NEAREST = 8
@@ -211,6 +293,10 @@ class _JudgedFact:
     vector: NDArray[np.float32]
 
 
+_Question = tuple[_JudgedFact, dict[bytes, tuple[_JudgedFact, float]]]
+"""A new statement, and those near it with their cosines, nearest first, by the digest of the pair."""
+
+
 async def find_same(
     judge: Judge,
     db: Database,
@@ -222,33 +308,73 @@ async def find_same(
 ) -> Mapping[str, Same]:
     """Return identity of a new statement -> the stored or earlier statement that says the same.
 
+    What cannot be judged is not the same: a missed merge costs a line of context, a false one destroys a memory.
+
     Args:
-        judge: is asked once, with all questions.
+        judge: is asked what is not known yet, side by side.
         db: the memory.
         cache: of its snapshots.
         works: what is about to be written.
         model: the embedder's id; without an embedder nothing is near.
         among: whether new statements are compared with one another too.
+
+    Raises:
+        ModelRefusedError: if no call can succeed.
     """
     if model is None:
         return {}
     asked = await to_thread(_questions, db, cache, works, judge_threshold(model), among)
     if not asked:
         return {}
-    verdicts = await judge.judge(
-        [Equivalence(new.text, tuple(one.text for one, _ in known)) for new, known in asked]
-    )
-    same = {}
-    for (new, known), verdict in zip(asked, verdicts, strict=True):
-        if verdict is not None and 0 <= verdict < len(known):
-            other, cosine = known[verdict]
-            same[new.fact_id] = Same(other.fact_id, cosine)
-    return same
+    told = await db.reading(artifacts.texts, {key for _, near in asked for key in near}, judge.name)
+    left = [
+        (new, {key: near[key] for key in near if key not in told})
+        for new, near in asked
+        if not near.keys() <= told.keys() and SAME not in map(told.get, near)
+    ]
+    packs = [left[at : at + MOST_JUDGED] for at in range(0, len(left), MOST_JUDGED)]
+    for made in await all_of(_judged(judge, db, pack) for pack in packs):
+        told |= made
+    return {
+        new.fact_id: Same(other.fact_id, cosine)
+        for new, near in asked
+        for key, (other, cosine) in reversed(near.items())  # the nearest is the last
+        if told.get(key) == SAME
+    }
+
+
+SAME, APART = "same", "apart"
+"""Verdicts on two statements."""
+
+
+async def _judged(judge: Judge, db: Database, asked: Sequence[_Question]) -> dict[bytes, str]:
+    """Ask a judge, and keep and return what it says; nothing where it fails.
+
+    Raises:
+        ModelRefusedError: if no call can succeed.
+    """
+    try:
+        verdicts = await judge.judge(
+            [Equivalence(new.text, tuple(one.text for one, _ in near.values())) for new, near in asked]
+        )
+    except ModelRefusedError:
+        raise
+    except ModelError:
+        return {}
+    made = {
+        key: APART if same is None else SAME
+        for (_, near), same in zip(asked, verdicts, strict=True)
+        for at, key in enumerate(near)
+        if same in (None, at)  # it names one that is the same, and tells nothing of the others
+    }
+    kept = [Artifact(key, judge.name, verdict) for key, verdict in made.items()]
+    await db.writing(artifacts.put, "judge", kept)
+    return made
 
 
 def _questions(
     db: Database, cache: SnapshotCache, works: Sequence[NewFacts], threshold: float, among: bool
-) -> list[tuple[_JudgedFact, list[tuple[_JudgedFact, float]]]]:
+) -> list[_Question]:
     """Return the new statements with the ones near them, nearest first, the stored before the new at equal nearness."""
     said: dict[str, tuple[PlacedFact, NDArray[np.float32]]] = {}
     every = [(one, vectors) for statements, vectors in works for one in statements]
@@ -278,7 +404,8 @@ def _questions(
         ]
         known = [pair for pair in (*near[at], *earlier) if pair[0].key == judged.key and pair[1] >= threshold]
         if known and all(other.wording != judged.wording for other, _ in known):
-            asked.append((judged, sorted(known, key=lambda pair: -pair[1])[:MAX_KNOWN]))
+            known = sorted(known, key=lambda pair: -pair[1])[:MAX_KNOWN]
+            asked.append((judged, {pair_of(judged.text, pair[0].text): pair for pair in known}))
     return asked
 
 

@@ -22,12 +22,13 @@ from memforest.reading.canonical import Same
 from memforest.reading.timestamps import keep_zone
 from memforest.search.vectors import digest, keep_embedder
 from memforest.store import artifacts, meta
+from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.derived import unpack_vectors
 from memforest.store.sessions import Origin
 from memforest.store.upkeep import purge
 from memforest.times import to_ms
-from memforest.trees.refresh import Refreshed, reachable
+from memforest.trees.refresh import Refreshed
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
 from memforest.write.erase_corrections import sweep_corrections
@@ -98,17 +99,17 @@ class _Merge:
         )
 
     def _take_over(self, merging: Merging) -> int:
-        """Copy the summaries of the other memory that this one asks for, and return how many."""
+        """Copy the artifacts of the other memory that this one asks for, and return how many."""
         with self._other.read() as source, self._db.write() as tx:
-            wanted = reachable(tx, self._writer.cache.get(tx), self._writer.attached.of(tx))
-            wanted -= artifacts.known(tx)
+            wanted = self._writer.asked_for(tx, self._writer.cache.get(tx), artifacts.known(source))
+            wanted -= artifacts.known(tx).keys()
             rows = [
                 (*row[:5], row[5] if merging.plan.vectors else None)
                 for row in artifacts.everything(source)
                 if row[0] in wanted
             ]
             artifacts.add_all(tx, rows)
-        return len(rows)
+        return sum(row[1] in artifacts.OF_TREES for row in rows)
 
     def _planned(self) -> Plan:
         with self._timer.timed("plan"), self._other.read() as source, self._db.read() as tx:
@@ -150,14 +151,13 @@ class _Merge:
         if judge is None or self._embedder is None or not plan.vectors:
             return {}
         with self._timer.timed("judge"):
-            new = await to_thread(self._statements, plan)
+            new = await self._other.reading(self._statements, plan)
             return await find_same(
                 judge, self._db, self._writer.cache, [new], self._embedder.model_id, among=False
             )
 
-    def _statements(self, plan: Plan) -> NewFacts:
-        with self._other.read() as source:
-            reading = coming_facts(source, plan)
+    def _statements(self, source: Tx, plan: Plan) -> NewFacts:
+        reading = coming_facts(source, plan)
         said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
         vectors = {
             digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
@@ -179,7 +179,7 @@ class _Merge:
         await to_thread(merge_choices, self._db, self._other, plan.names)
         over = [one.session_id for one in plan.sessions if one.over is not None]
         if over:
-            await to_thread(self._sweep, over)
+            await self._db.writing(self._sweep, over)
         if merging.cut or over:
             await to_thread(self._writer.sweep)
             await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
@@ -189,12 +189,11 @@ class _Merge:
         with self._other.read() as source, self._db.write() as tx:
             return copy_sessions(tx, source, merging, part)
 
-    def _sweep(self, sessions: Sequence[str]) -> None:
+    def _sweep(self, tx: Tx, sessions: Sequence[str]) -> None:
         """Delete the corrections of what was overwritten."""
-        with self._db.write() as tx:
-            for session_id in sessions:
-                sweep_corrections(tx, session_id)
-            meta.bump(tx)
+        for session_id in sessions:
+            sweep_corrections(tx, session_id)
+        meta.bump(tx)
 
     async def _refresh(self) -> Refreshed:
         """Make the summaries that are wanted now, or begin to make them."""

@@ -48,7 +48,7 @@ from memforest.text import cut
 from memforest.times import LATEST, from_ms, to_ms
 from memforest.trees.attached import adopt_settings, outdated
 from memforest.trees.refresh import makers_of
-from memforest.write.batch import SessionWriter, groups_of_turns
+from memforest.write.batch import SessionWriter, groups_of
 from memforest.write.commit import CommittedSession, commit
 from memforest.write.corrections import retract_chunk
 from memforest.write.extract import ExtractedSession
@@ -80,14 +80,13 @@ async def reembed(db: Database, maker: VectorMaker, report: Report) -> bool:
         StoreError: if the memory cannot be written.
         StoreLockedError: if other writers add texts more quickly than they are embedded.
     """
-    if not await to_thread(_begin, maker):
+    if not await db.writing(_begin, maker):
         return False
     for _ in range(ROUNDS):
-        left = await to_thread(_left, db)
-        progress = Progress("vectors", left, report)
+        progress = Progress("vectors", await db.reading(meta.count_lacking_next), report)
         for kind in derived.ITEM_KINDS:
             await _make(maker, kind, progress)
-        if await to_thread(_switch, db, maker):
+        if await db.writing(_switch, maker):
             return True
     raise StoreLockedError(
         f"{db.path.name!r} grows more quickly than its texts are embedded; what was made is kept: run it again when less "
@@ -95,70 +94,61 @@ async def reembed(db: Database, maker: VectorMaker, report: Report) -> bool:
     )
 
 
-def _begin(maker: VectorMaker) -> bool:
+def _begin(tx: Tx, maker: VectorMaker) -> bool:
     """Begin to keep vectors of the embedder; return whether the memory has those of another one."""
     model = maker.embedder.model_id
-    with maker.db.write() as tx:
-        if meta.get(tx, "embedder") == model and derived.dimension(tx) in (None, maker.embedder.dimension):
-            meta.drop_next(tx)
-            return False
-        meta.begin_next(tx, model)
+    if meta.get(tx, "embedder") == model and derived.dimension(tx) in (None, maker.embedder.dimension):
+        meta.drop_next(tx)
+        return False
+    meta.begin_next(tx, model)
     return True
-
-
-def _left(db: Database) -> int:
-    with db.read() as tx:
-        return meta.count_lacking_next(tx)
 
 
 async def _make(maker: VectorMaker, kind: derived.ItemKind, progress: Progress) -> None:
     """Make the vectors of a kind that are lacking, block by block."""
     after = 0
     while True:
-        last, texts = await to_thread(_block, maker.db, kind, after)
+        last, texts = await maker.db.reading(_block, kind, after)
         if last is None:
             return
         if texts:
             rows = await maker.embed([text for _, text in texts], kind)
             found = [(item, digest(text), row) for (item, text), row in zip(texts, rows, strict=True)]
-            await to_thread(_put, maker, kind, found)
+            await maker.db.writing(_put, maker, kind, found)
         progress.add(len(texts))
         after = last
 
 
-def _block(db: Database, kind: derived.ItemKind, after: int) -> tuple[int | None, list[tuple[int, str]]]:
+def _block(tx: Tx, kind: derived.ItemKind, after: int) -> tuple[int | None, list[tuple[int, str]]]:
     """Return the last id of the next block and its (item, text to embed); damaged turns get no vector."""
-    with db.read() as tx:
-        rows = meta.lacking_next(tx, kind, after, BLOCK)
-        return (rows[-1][0] if rows else None), to_embed(tx, kind, rows)
+    rows = meta.lacking_next(tx, kind, after, BLOCK)
+    return (rows[-1][0] if rows else None), to_embed(tx, kind, rows)
 
 
-def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorRow]) -> None:
+def _put(tx: Tx, maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorRow]) -> None:
     """Write the vectors of those items that still lack one and whose text is unchanged."""
-    with maker.db.write() as tx:
-        if meta.next_embedder(tx) != maker.embedder.model_id:
-            return  # another process has switched, or has begun with a third embedder
-        rows = meta.lacking_next(tx, kind, found[0][0] - 1, 2 * BLOCK)
-        now = {(item, digest(text)) for item, text in to_embed(tx, kind, rows)}
-        meta.put_next(tx, kind, [row for row in found if row[:2] in now])
+    if meta.next_embedder(tx) != maker.embedder.model_id:
+        return  # another process has switched, or has begun with a third embedder
+    rows = meta.lacking_next(tx, kind, found[0][0] - 1, 2 * BLOCK)
+    now = {(item, digest(text)) for item, text in to_embed(tx, kind, rows)}
+    meta.put_next(tx, kind, [row for row in found if row[:2] in now])
 
 
-def _switch(db: Database, maker: VectorMaker) -> bool:
+def _switch(tx: Tx, maker: VectorMaker) -> bool:
     """Switch to the new vectors, unless too many are lacking; return whether the memory has them."""
     model = maker.embedder.model_id
-    with db.write() as tx:
-        if meta.next_embedder(tx) != model:
-            if meta.get(tx, "embedder") == model:
-                return True  # another process was quicker
-            raise StoreLockedError(
-                f"another process is giving {db.path.name!r} another embedder than {model!r}; one at a time"
-            )
-        lacking = meta.count_lacking_next(tx)
-        if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
-            return False
-        meta.switch_embedder(tx)
-        meta.forget(tx)  # a vector that changes in place is not noted
-        meta.bump(tx)
+    if meta.next_embedder(tx) != model:
+        if meta.get(tx, "embedder") == model:
+            return True  # another process was quicker
+        raise StoreLockedError(
+            f"another process is giving {maker.db.path.name!r} another embedder than {model!r}; one at a time"
+        )
+    lacking = meta.count_lacking_next(tx)
+    if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
+        return False
+    meta.switch_embedder(tx)
+    meta.forget(tx)  # a vector that changes in place is not noted
+    meta.bump(tx)
     return True
 
 
@@ -175,7 +165,7 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
         ModelError: if a model cannot be used at all.
         StoreError: if the memory cannot be written.
     """
-    groups = await to_thread(_stale, writer)
+    groups = await writer.db.reading(_stale, writer)
     total = sum(map(len, groups))
     progress, done, over_budget = Progress("sessions", total, report), 0, False
     left: dict[str, str] = {}
@@ -183,7 +173,7 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
         for made, old in await _read(writer, group):
             if any(outcome.left for _, outcome in made.outcomes):
                 over_budget = True
-            elif (why := await to_thread(_replace, writer, made, old)) is not None:
+            elif (why := await writer.db.writing(_replace, writer, made, old)) is not None:
                 left[made.stored.session_id] = why
             else:
                 done += 1
@@ -202,36 +192,34 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
     return done
 
 
-def _stale(writer: SessionWriter) -> list[list[int]]:
+def _stale(tx: Tx, writer: SessionWriter) -> list[list[int]]:
     """Return the stale sessions in groups that are read together: several for a model, else each by itself."""
-    with writer.db.read() as tx:
-        rows = meta.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
-        found = [sessions.session_with_row(tx, row) for row in rows]
+    rows = meta.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
+    found = [sessions.session_with_row(tx, row) for row in rows]
     turns, names = [one.turns for one in found], [one.session_id for one in found]
-    groups = groups_of_turns(turns, names, together=writer.steps.extracts_apart)
+    groups = groups_of(turns, names, together=writer.steps.extracts_apart)
     return [[rows[at] for at in group] for group in groups]
 
 
 async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[ChunkRow]]]:
     """Extract the stale chunks of sessions; return each with the chunks that it replaces, as they were read."""
-    found = await to_thread(_load, writer, rows)
+    found = await writer.db.reading(_load, writer, rows)
     made = await writer.extract((one for one, _ in found), Timer())
     return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
 
 
-def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSession, list[ChunkRow]]]:
+def _load(tx: Tx, writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSession, list[ChunkRow]]]:
     """Return sessions with the chunks that they are to have in the place of others, and those; gone ones are left out."""
     found = []
-    with writer.db.read() as tx:
-        for row in rows:
-            try:
-                session = sessions.session_with_row(tx, row)
-            except KeyError:
-                continue
-            ordinals = sorted(sessions.rows_at(tx, row))
-            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), ordinals)
-            stored = StoredSession(row, session.session_id, infer=session.infer)
-            found.append((load(tx, writer.config, stored, new), old))
+    for row in rows:
+        try:
+            session = sessions.session_with_row(tx, row)
+        except KeyError:
+            continue
+        ordinals = sorted(sessions.rows_at(tx, row))
+        old, new = _recut(writer, session.infer, sessions.chunks(tx, row), ordinals)
+        stored = StoredSession(row, session.session_id, infer=session.infer)
+        found.append((load(tx, writer.config, stored, new), old))
     return found
 
 
@@ -256,22 +244,21 @@ def _recut(
     return old, new
 
 
-def _replace(writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkRow]) -> str | None:
+def _replace(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkRow]) -> str | None:
     """Write what was extracted in the place of what was there; return why not if the session was left as it is."""
     failures = [outcome.failure for _, outcome in made.outcomes if outcome.failure is not None]
     if failures or made.stored.damaged:
         return failures[0] or "" if failures else "turns of it are damaged; `verify` names them"
-    with writer.db.write() as tx:
-        if made.model is not None:
-            check_own(tx, writer.db.path, made.model)
-        now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-        turns = {at: row for at, (row, _) in made.stored.turns.items()}
-        span = min(turns, default=0), max(turns, default=-1)
-        same = turns == sessions.rows_at(tx, made.stored.row, *span)
-        same = same and all(now.get(chunk.row) == chunk for chunk in old)
-        if not now or not same:
-            return "another writer has changed it meanwhile"
-        _write(tx, writer, made, old)
+    if made.model is not None:
+        check_own(tx, writer.db.path, made.model)
+    now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
+    turns = {at: row for at, (row, _) in made.stored.turns.items()}
+    span = min(turns, default=0), max(turns, default=-1)
+    same = turns == sessions.rows_at(tx, made.stored.row, *span)
+    same = same and all(now.get(chunk.row) == chunk for chunk in old)
+    if not now or not same:
+        return "another writer has changed it meanwhile"
+    _write(tx, writer, made, old)
     return None
 
 
@@ -302,14 +289,13 @@ async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexVie
         NotFoundError: if another process has dropped it meanwhile.
     """
 
-    def add() -> None:
-        with writer.db.write() as tx:
-            keep_writers_embedder(tx, writer)
-            writer.attached.add(tx, name, settings)
-            meta.bump(tx)
+    def add(tx: Tx) -> None:
+        keep_writers_embedder(tx, writer)
+        writer.attached.add(tx, name, settings)
+        meta.bump(tx)
 
-    await to_thread(add)
-    found = [view for view in await _views(writer) if view.name == name]
+    await writer.db.writing(add)
+    found = [view for view in await writer.db.reading(_views, writer) if view.name == name]
     if not found:
         raise NotFoundError(f"the index {name!r} was dropped by another process while it was added")
     return found[0]
@@ -338,7 +324,7 @@ async def advance(writer: SessionWriter, as_of: datetime | None, *, force: bool 
     writer.summaries.try_again()
     now_ms = to_ms(LATEST if force else as_of or writer.config.clock())
     await _make_summaries(writer, Timer(), now_ms)
-    return await _views(writer)
+    return await writer.db.reading(_views, writer)
 
 
 async def _make_summaries(writer: SessionWriter, timer: Timer, now_ms: int | None = None) -> None:
@@ -346,12 +332,8 @@ async def _make_summaries(writer: SessionWriter, timer: Timer, now_ms: int | Non
         current_ledger().warn(why)
 
 
-async def _views(writer: SessionWriter) -> list[IndexView]:
-    def look() -> list[IndexView]:
-        with writer.db.read() as tx:
-            return index_views(tx, writer.cache.get(tx), writer.attached)
-
-    return await to_thread(look)
+def _views(tx: Tx, writer: SessionWriter) -> list[IndexView]:
+    return index_views(tx, writer.cache.get(tx), writer.attached)
 
 
 def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
@@ -494,7 +476,8 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
                 await reextract(writer, what.report)
             except ModelError as exc:
                 left = exc
-    await to_thread(_forget, writer, what)
+    await writer.db.writing(_forget, writer, what)
+    writer.cache.drop()
     await writer.fill_vectors()
     await to_thread(writer.sweep)
     await _make_summaries(writer, timer)
@@ -517,19 +500,17 @@ async def _give_embedder(writer: SessionWriter, report: Report) -> None:
     await writer.fill_vectors()
 
 
-def _forget(writer: SessionWriter, what: Rebuild) -> None:
+def _forget(tx: Tx, writer: SessionWriter, what: Rebuild) -> None:
     """Take over configured settings, make the word rows anew, or drop what others have made, as is asked."""
-    with writer.db.write() as tx:
-        keep_writers_embedder(tx, writer)
-        if what.index is not None:
-            writer.attached.get(tx, what.index, listed=True)
-            adopt_settings(tx, writer.config, writer.attached, what.index)
-        elif what.stale:
-            for name in outdated(tx, writer.config, writer.attached):
-                adopt_settings(tx, writer.config, writer.attached, name)
-            artifacts.drop_of_others(tx, makers_of(writer.steps.summariser, writer.steps.summary_length))
-        else:
-            rebuild_words(tx)
-            artifacts.drop_damaged(tx)
-        meta.bump(tx)
-    writer.cache.drop()
+    keep_writers_embedder(tx, writer)
+    if what.index is not None:
+        writer.attached.get(tx, what.index, listed=True)
+        adopt_settings(tx, writer.config, writer.attached, what.index)
+    elif what.stale:
+        for name in outdated(tx, writer.config, writer.attached):
+            adopt_settings(tx, writer.config, writer.attached, name)
+        artifacts.drop_of_others(tx, makers_of(writer.steps.summariser, writer.steps.summary_length))
+    else:
+        rebuild_words(tx)
+        artifacts.drop_damaged(tx)
+    meta.bump(tx)

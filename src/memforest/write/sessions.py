@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import IdempotencyError, InputError, SessionConflictError
 from memforest.progress import Timer
@@ -69,11 +68,15 @@ class StoredSession:
     speakers: tuple[str, ...] = ()
     """Who speaks in the session, in order of first appearance, without systems and tools."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
-    """Ordinal -> (row id, turn), of all that an extractor reads; empty before `load`, as the next two are."""
+    """Ordinal -> (row id, turn), of all that an extractor reads; empty before `load`, as the next three are."""
+    digests: Mapping[int, bytes] = field(default_factory=dict)
+    """Ordinal -> digest of each turn that an extractor is shown: no damaged one, and none of systems and tools."""
     chunk_rows: Sequence[ChunkRow] = ()
     """The chunks that are to be extracted, and can be."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
+    replies: Mapping[int, str | None] = field(default_factory=dict)
+    """Ordinal of a chunk -> what a model has answered about it before."""
 
     @property
     def chunks(self) -> list[Chunk]:
@@ -84,7 +87,8 @@ class StoredSession:
             spoken = [one for one in read if not (one.role in UNSPOKEN_ROLES or one.ordinal in self.damaged)]
             before = tuple(turn for turn in spoken if turn.ordinal < row.first)
             turns = tuple(spoken[len(before) :])
-            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, self.speakers, self.day_first))
+            known = self.speakers, self.day_first, self.replies.get(row.ordinal)
+            chunks.append(Chunk(self.session_id, row.ordinal, turns, before, *known))
         return chunks
 
     @property
@@ -120,11 +124,13 @@ def load(
     last = max((one.last for one in wanted), default=-1)
     said = sessions.turns_of_session(tx, stored.row, first, last)
     damaged = {one.ordinal: one.name for one in said if one.is_damaged}
+    shown = [one for one in said if one.role not in UNSPOKEN_ROLES and one.ordinal not in damaged]
     return replace(
         stored,
         day_first=order_of(tx, config),
         speakers=sessions.speakers_of(tx, stored.row),
         turns={one.ordinal: (one.row, one.turn) for one in said},
+        digests={one.ordinal: one.digest for one in shown},
         chunk_rows=[one for one in wanted if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
     )
@@ -326,30 +332,28 @@ async def fill_vectors(db: Database, maker: VectorMaker) -> int:
     filled = 0
     for kind in _KINDS:
         for _ in range(ROUNDS):
-            missing = await to_thread(_missing, db, kind)
+            missing = await db.reading(_missing, kind)
             if not missing:
                 break
             vectors = await maker.make([text for _, text in missing], kind)
             rows = [(item, digest(text), vectors[digest(text)]) for item, text in missing]
-            filled += await to_thread(_put, maker, kind, rows)
+            filled += await db.writing(_put, maker, kind, rows)
     return filled
 
 
-def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
-    with db.read() as tx:
-        return to_embed(tx, kind, derived.missing_vectors(tx, kind))
+def _missing(tx: Tx, kind: derived.ItemKind) -> list[tuple[int, str]]:
+    return to_embed(tx, kind, derived.missing_vectors(tx, kind))
 
 
-def _put(maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
+def _put(tx: Tx, maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
     """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
-    with maker.db.write() as tx:
-        maker.check_own(tx)
-        now = {(item, digest(text)) for item, text in to_embed(tx, kind, derived.missing_vectors(tx, kind))}
-        same = [row for row in rows if row[:2] in now]
-        if not same:
-            return 0
-        derived.put_vectors(tx, kind, same)
-        meta.bump(tx)
+    maker.check_own(tx)
+    now = {(item, digest(text)) for item, text in to_embed(tx, kind, derived.missing_vectors(tx, kind))}
+    same = [row for row in rows if row[:2] in now]
+    if not same:
+        return 0
+    derived.put_vectors(tx, kind, same)
+    meta.bump(tx)
     return len(same)
 
 

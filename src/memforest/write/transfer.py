@@ -353,7 +353,7 @@ def _take_indexes(tx: Tx, attached: Attached, records: Iterable[dict[str, Any]])
         except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
             raise Unfit(f"has settings that cannot be: {exc}") from exc
         attached.add(tx, name, asked)
-        meta.change_index(tx, name, settings)
+        meta.put_index(tx, meta.IndexRow(name, settings))
 
 
 def _rows(records: Iterable[dict[str, Any]], part: Part) -> Iterator[list[Any]]:
