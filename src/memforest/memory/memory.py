@@ -65,7 +65,7 @@ from memforest.write.merge_plan import MergeOptions
 from memforest.write.rebuild import Rebuild, rebuild, reclaim_space, repair_parts
 from memforest.write.receive import Receiver
 from memforest.write.sessions import InHand, StoredSession
-from memforest.write.turns import SessionInput
+from memforest.write.turns import GivenStatement, SessionInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +407,11 @@ class Memory:
         """Put another fact in the place of one; see `AsyncUserMemory.update`."""
         async with self._spending("correct"):
             return await correct.update(self._writer(), fact_id, given)
+
+    async def remember_at(self, given: GivenStatement, session_id: str, turn_id: str) -> CorrectionView:
+        """Remember what a stored turn says; see `AsyncUserMemory.remember`."""
+        async with self._spending("correct"):
+            return await correct.remember_at(self._writer(), given, session_id, turn_id)
 
     async def mark(self, fact_id: str, verdict: Literal["pin", "forget"]) -> CorrectionView:
         """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""

@@ -1,4 +1,4 @@
-"""Arguments of the public verbs as the memory takes them: times, windows, moments, questions, corrections and deletions.
+"""Arguments of the public verbs as the memory takes them: times, windows, moments, questions, statements, corrections, deletions.
 
 Types and ranges are checked before, by the signature of a verb (`memforest.memory.verbs`); here is what needs the configuration, or
 looks at several arguments together.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +27,7 @@ from memforest.trees.attached import make_index
 from memforest.write.correct import Update
 from memforest.write.delete import DeleteTarget
 from memforest.write.rebuild import Rebuild
-from memforest.write.turns import json_object
+from memforest.write.turns import GivenStatement, check_id, json_object
 
 TimeLike = datetime | date | str | int | float
 """An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
@@ -152,6 +152,44 @@ def read_update(
     if start is not None and end is not None and end <= start:
         raise InputError(f"valid_to ({end.isoformat()}) is not after valid_from ({start.isoformat()})")
     return Update(None if text is None else text.strip(), start, end)
+
+
+_STATEMENT = ("statement", "about", "attribute", "value", "since", "until", "replaces", "source")
+"""What a statement that comes with messages may have: the arguments of `AsyncUserMemory.remember`."""
+
+
+def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> tuple[GivenStatement, ...]:
+    """Return the statements that a caller has understood.
+
+    Raises:
+        InputError: if one has no text, an unknown field or no text in one, a value without an attribute or the other way round,
+            or ends before it begins.
+        TimestampError: if a time cannot be read.
+    """
+    found = []
+    for at, given in enumerate(statements):
+        if not isinstance(given, Mapping) or not {*given} <= {*_STATEMENT}:
+            raise InputError(f"statement {at} must be a mapping with {', '.join(_STATEMENT)}, and no others")
+        texts = {
+            name: one for name, one in given.items() if name not in ("since", "until") and one is not None
+        }
+        found.append(read_statement(config, texts, given.get("since"), given.get("until")))
+    return tuple(found)
+
+
+def read_statement(
+    config: Config, texts: Mapping[str, Any], since: TimeLike | None, until: TimeLike | None
+) -> GivenStatement:
+    """Return one statement, from those of its texts that are given and its times; raises as `read_statements` does."""
+    for name in ("statement", *texts):
+        check_id(texts.get(name), name, MAX_FACT_CHARS)
+    if ("value" in texts) != ("attribute" in texts):
+        raise InputError("attribute and value go together: what of it, and how it is now; give both, or none")
+    start, end = read_time(since, config, "since"), read_time(until, config, "until")
+    if start is not None and end is not None and end <= start:
+        raise InputError(f"until ({end.isoformat()}) is not after since ({start.isoformat()})")
+    own = {name: text.strip() for name, text in texts.items() if name != "statement"}
+    return GivenStatement(texts["statement"].strip(), start=start, end=end, **own)
 
 
 def read_deletion(

@@ -322,12 +322,13 @@ def _supported(
     return {fact for fact, turn in pairs if turn in turns}
 
 
-_DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten"]] = {
+_DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten", "remembered"]] = {
     "update": "corrected",
     "pin": "pinned",
     "forget": "forgotten",
+    "remember": "remembered",
 }
-_ORDER = ("said", "corrected", "pinned", "forgotten", "undone", "superseded")
+_ORDER = ("said", "corrected", "remembered", "pinned", "forgotten", "undone", "superseded")
 """Of what was recorded at one instant."""
 
 
@@ -345,7 +346,13 @@ def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
     facts = [fact for one in sorted(ids) if (fact := facts_rows.fact_by_id(context.tx, one)) is not None]
     if not facts and not made:
         raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
-    entries = [entry for one in made for entry in _decided_of(one)]
+    instead = {(one.fact_id, one.made_ms) for one in made if one.kind == "remember"}
+    entries = [
+        entry
+        for one in made
+        if one.kind == "remember" or (one.fact_id, one.made_ms) not in instead  # that tells of its end too
+        for entry in _decided_of(one)
+    ]
     for fact in facts:
         entries += _said(context.tx, fact.row, fact.fact_id)
         entries += _superseded(context, fact.row, fact.fact_id)
@@ -372,7 +379,7 @@ def _decided_of(one: Correction) -> list[HistoryEntry]:
         fact_id=one.made or one.fact_id,
         text=one.said if one.text is None else one.text,
         key=one.key,
-        replaced=None if one.made is None else one.said,
+        replaced=one.said if one.kind == "update" else None,
     )
     if one.undone_ms is None:
         return [entry]

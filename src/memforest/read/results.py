@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
 from memforest.plain import Result, Several
-from memforest.read.stored import Source
+from memforest.read.stored import CorrectionView, Source
 from memforest.reading.clauses import in_full
 from memforest.reading.timestamps import show_dates, zone_named
 from memforest.records import Precision, QuestionPlan, Refused, ResolvedDate, SpokenText, StepUsage
@@ -172,6 +172,8 @@ class IngestResult(Result):
     that is still there. What the first one cost, and its warnings, are not kept."""
     deferred: bool = False
     """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
+    remembered: tuple[CorrectionView, ...] = ()
+    """The statements that were given with the turns; the `key` of each takes it back."""
 
     @property
     def unchanged(self) -> bool:

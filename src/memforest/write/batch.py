@@ -22,6 +22,7 @@ from memforest.models.ledger import Ledger, current_ledger
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.host import MemoryHost
 from memforest.read.results import ChunkReport, IngestResult, usage
+from memforest.read.stored import CorrectionView
 from memforest.read.summaries import Summaries
 from memforest.reading.steps import Steps
 from memforest.records import Refused
@@ -307,6 +308,7 @@ class Batch:
             superseded=tuple(done.superseded),
             chunks=self._deferred.get(at, done.chunks),
             deferred=at in self._deferred,
+            remembered=tuple(map(CorrectionView.of, stored.remembered)),
             refused=stored.refused,
             redacted=stored.redacted,
             replaced=stored.replaced,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -25,8 +25,9 @@ from memforest.reading.timestamps import order_of
 from memforest.records import UNSPOKEN_ROLES, Chunk, Refused, Turn
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import VectorMaker, digest, turn_text
-from memforest.store import derived, facts, meta, sessions
+from memforest.store import corrections, derived, facts, meta, sessions
 from memforest.store.connections import Tx
+from memforest.store.corrections import Correction
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow, WriteKey, damaged_turns
 from memforest.text import cut
@@ -74,6 +75,10 @@ class StoredSession:
     """The chunks that are to be extracted, and can be."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
+    understood: Collection[int] = ()
+    """Ordinals of the turns at which a statement was remembered; with ``infer=False`` no other is made of them."""
+    remembered: tuple[Correction, ...] = ()
+    """The statements that came with the turns, as they are kept."""
 
     @property
     def chunks(self) -> list[Chunk]:
@@ -127,6 +132,7 @@ def load(
         turns={one.ordinal: (one.row, one.turn) for one in said},
         chunk_rows=[one for one in wanted if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
+        understood=corrections.remembered_at(tx, stored.row),
     )
 
 
@@ -175,6 +181,7 @@ def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite:
         "turns": arrival.turns,
         "timestamp": arrival.timestamp,
         "infer": arrival.infer,
+        "statements": arrival.statements,
         "replace": arrival.replace,
         "metadata": arrival.metadata,
     }
