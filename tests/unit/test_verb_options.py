@@ -64,7 +64,7 @@ def test_tools_of_mcp_have_the_options_of_the_verbs() -> None:
     from memforest.server.mcp import tools
     from memforest.server.mcp.server import Purpose, tool_of
 
-    own = {"query", "content", "messages", "undo"}
+    own = {"query", "content", "messages", "undo", "session_id", "turn_id"}
     for tool, verb in (
         (tools.search_memory, AsyncUserMemory.search),
         (tools.ask_memory, AsyncUserMemory.ask),
@@ -74,6 +74,7 @@ def test_tools_of_mcp_have_the_options_of_the_verbs() -> None:
         (tools.browse_tree, AsyncUserMemory.tree),
         (tools.add_memory, AsyncUserMemory.add),
         (tools.correct_memory, AsyncUserMemory.update),
+        (tools.remember, AsyncUserMemory.remember),
     ):
         listed = tool_of(Purpose(tool, ""), fixed=True).parameters["properties"]
         declared = options_of(verb).model_fields

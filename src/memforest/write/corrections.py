@@ -233,7 +233,7 @@ class _Instead:
             statement = replace(
                 statement,
                 mentions=merge_mentions((*statement.mentions, Mention(about[0]))),
-                states=(State(*about),) if about[1:] else statement.states,
+                states=(State(about[0], about[1], about[2]),) if about[1:] else statement.states,
             )
         tie = f"{spot.place}{tie_end(correction.made or '')}"
         if fact is None:

@@ -191,8 +191,8 @@ def left_of(
         return one
     if one.undone_ms is not None:
         return None
-    nothing = {"made": None, "text": None, "start_ms": None, "end_ms": None, "precision": "unknown"}
-    return replace(one, kind="forget", state="[]", **nothing)
+    one = replace(one, kind="forget", made=None, text=None, state="[]")
+    return replace(one, start_ms=None, end_ms=None, precision="unknown")
 
 
 @dataclass(slots=True)

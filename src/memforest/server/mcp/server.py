@@ -154,7 +154,8 @@ _READ = (
 )
 _DEFAULT = (
     *_READ,
-    Purpose(tools.add_memory, "Remember", "write"),
+    Purpose(tools.add_memory, "Add what was said", "write"),
+    Purpose(tools.remember, "Remember a statement", "write"),
     Purpose(tools.forget_memory, "Forget", "delete"),
 )
 
@@ -193,7 +194,11 @@ def tool_of(purpose: Purpose, *, fixed: bool) -> Tool:
     """
     function = without(purpose.function, "user") if fixed else purpose.function
     tool = Tool.from_function(
-        function, name=purpose.name, title=purpose.title, annotations=purpose.annotations
+        function,
+        name=purpose.name,
+        title=purpose.title,
+        description=" ".join((function.__doc__ or "").split()),
+        annotations=purpose.annotations,
     )
     tool.parameters = {**compact(tool.parameters), "additionalProperties": False}
     output = tool.fn_metadata.output_schema

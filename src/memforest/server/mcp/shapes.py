@@ -200,6 +200,7 @@ Receipt: Any = _shape(
     gone=(dict[str, int] | None, None),
 )
 Corrected: Any = _shape("Corrected", "A correction.", "key kind fact_id new_fact_id?", undone=bool)
+Remembered: Any = _shape("Remembered", "The fact that was written down.", "fact_id undo_key")
 Event: Any = _shape("Event", "One event in the life of a fact.", "kind at text key?")
 FactShown: Any = _shape(
     "FactShown",

@@ -315,6 +315,21 @@ class Message(BaseModel):
     )
 
 
+class Statement(BaseModel):
+    """What was understood of a message; the options are those of `remember`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    statement: Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)]
+    about: Id | None = Field(None, description="whom or what it is about; who said it when not given")
+    attribute: Id | None = Field(None, description="what of that it tells")
+    value: Id | None = Field(None, description="what the attribute is")
+    since: Time | None = Field(None, description="from when on it is so")
+    until: Time | None = Field(None, description="until when it was so, exclusive")
+    replaces: Id | None = Field(None, description="id of a fact that was so until then")
+    source: Id | None = Field(None, description="id of the message that says it; the last one when not given")
+
+
 INDEX = (IndexOf | None, Field(None, description="name of an index"))
 INSTEAD: Mapping[str, Any] = {
     "question": (Words, Field(description="in any language")),
@@ -327,6 +342,14 @@ INSTEAD: Mapping[str, Any] = {
     "text": (
         Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
         Field(None, description="what holds; the old text when not given"),
+    ),
+    "statement": (
+        Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)],
+        Field(description='what is so, best with names instead of "I"'),
+    ),
+    "statements": (
+        Many[Statement] | None,
+        Field(None, description="what was understood of these messages already"),
     ),
     "deleted": (Many[Words], Field([], description="texts that must be nowhere any more")),
     "settings": (dict[str, Any] | None, Field(None, description="laid over those of the configuration")),
@@ -350,6 +373,7 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
     "register_user": {"display_name": "Ana"},
     "ingest_session": {"turns": [_MOVED, _ASKS]},
     "add": {"content": "I adopted a cat called Miso."},
+    "remember": {"statement": "Ana's gym is Corehouse.", "attribute": "gym", "value": "Corehouse"},
     "search": _ASKED,
     "ask": _ASKED,
     "profile": {"participant": "Ana"},
