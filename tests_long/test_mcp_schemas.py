@@ -18,7 +18,7 @@ from tests_long.mcp_worlds import ERAS, serve
 from memforest.server.mcp.server import PROFILES, compact, without
 from memforest.text import count_tokens
 
-MOST_TOKENS = 2_100
+MOST_TOKENS = 2_150
 """What a default `tools/list` may cost every conversation of a host."""
 
 READ = {"search_memory", "ask_memory", "get_timeline", "list_facts"}

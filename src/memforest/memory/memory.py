@@ -21,7 +21,7 @@ from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import Embedder, Extractor, is_remote
 from memforest.progress import NOBODY, OnProgress, Timer, Watch
-from memforest.read import entities
+from memforest.read import entities, facts
 from memforest.read.corrections import verdicts_at
 from memforest.read.entities import Entity
 from memforest.read.profiles import GRAPH, Profile, graph_profile, kept_profile, profile_and_kind, written
@@ -353,7 +353,12 @@ class Memory:
             self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
     async def append(
-        self, arrival: SessionInput, *, budget: Budget | None = None, on_progress: OnProgress | None = None
+        self,
+        arrival: SessionInput,
+        *,
+        budget: Budget | None = None,
+        on_progress: OnProgress | None = None,
+        doubtful: bool = False,
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         stored = await self._receiver.receive(arrival, append=True)
@@ -367,6 +372,10 @@ class Memory:
                     await self._finish(batch, None)
                 if isinstance(result := batch.results[0], MemForestError):
                     raise result
+                new = batch.facts_of(0)
+                if doubtful and new and self._embedder is not None:
+                    found = await self.view(facts.doubts, self._embedder.model_id, new)
+                    return replace(result, doubtful=found)
                 return result
 
     async def delete(self, target: DeleteTarget, *, dry_run: bool = False) -> DeleteReceipt:

@@ -133,6 +133,7 @@ class AsyncUserMemory:
         infer: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
         statements: Sequence[Mapping[str, Any]] | None = None,
+        doubtful: bool = False,
         budget: Budget | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
@@ -151,6 +152,8 @@ class AsyncUserMemory:
             statements: what you have understood of these messages already. Each is a mapping with the arguments of `remember`,
                 of which only ``statement`` is needed; ``source`` is the ``id`` of the message that says it, the last one when
                 not given. No model reads the messages then, unless `infer` is True.
+            doubtful: return earlier statements too that these may have ended: `IngestResult.doubtful`. No model is asked, and
+                nothing more embedded; all vectors of the memory are read where it has not been searched before.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
             idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
                 one did. See `AsyncMemForest.ingest_session`.
@@ -177,10 +180,15 @@ class AsyncUserMemory:
             idempotency_key=idempotency_key,
             statements=read_statements(self._config, statements or ()),
         )
-        return await self._append(given, budget, on_progress)
+        return await self._append(given, budget, on_progress, doubtful=doubtful)
 
     async def _append(
-        self, given: SessionInput, budget: Budget | None = None, on_progress: OnProgress | None = None
+        self,
+        given: SessionInput,
+        budget: Budget | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        doubtful: bool = False,
     ) -> IngestResult:
         """Append to a session; a user without a memory gets one, unless there is something to be replaced."""
         new = await redacted(given, self._config)
@@ -190,7 +198,8 @@ class AsyncUserMemory:
             read_turns(new, self._config, label, floor_ms(self._config.clock()))
 
         async with self._pool.open(self.user_id, absent, check=check) as memory:
-            return await as_raised(memory.append(new, budget=budget, on_progress=on_progress))
+            work = memory.append(new, budget=budget, on_progress=on_progress, doubtful=doubtful)
+            return await as_raised(work)
 
     @verb("upsert_memory")
     async def import_file(

@@ -20,12 +20,14 @@ from memforest.errors import InputError, NotFoundError
 from memforest.plain import Listing
 from memforest.read.corrections import corrections_about
 from memforest.read.quoting import Sayings, read_sayings, saying_at, told_of
+from memforest.read.results import Doubt
 from memforest.read.stored import FactPage, FactView, HistoryEntry, turn_sources
 from memforest.read.views import ViewContext, stored_session
 from memforest.reading.states import holds_many
 from memforest.search.as_of import moment_notes
 from memforest.search.filters import Standing, allowed_facts
 from memforest.search.snapshot import OPEN
+from memforest.search.succession import doubtful, open_reader
 from memforest.search.timeline import segments_of
 from memforest.store import corrections, evidence, meta, sessions
 from memforest.store import facts as facts_rows
@@ -122,6 +124,23 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
             )
         )
     return found
+
+
+def doubts(context: ViewContext, model: str, new: Collection[int]) -> tuple[Doubt, ...]:
+    """Return the earlier statements that new facts may have ended; none where vectors of the embedder cannot be read so."""
+    reader = open_reader(model)
+    found = [] if reader is None else doubtful(context.snapshot, reader, new)
+    rows = {row for pair in found for row in pair}
+    told = ToldFacts.read(context, rows, rows)
+    return tuple(
+        Doubt(
+            told.facts[row].fact_id,
+            told.text(row),
+            from_ms(told.facts[row].said_ms),
+            turn_sources(told.said[by]),
+        )
+        for row, by in found
+    )
 
 
 def naming(context: ViewContext, entity: int) -> list[int]:

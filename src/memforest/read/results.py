@@ -143,6 +143,22 @@ class ChunkReport(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Doubt(Result):
+    """An earlier statement, the fact `fact_id`, which was `said` then, and which a new one `by` these turns may have ended.
+
+    `remember` with ``replaces=fact_id`` says that it has.
+    """
+
+    fact_id: str
+    text: str
+    said: datetime
+    by: tuple[Source, ...]
+
+    def _line(self) -> str:
+        return f"{self.fact_id}: {cut(repr(self.text), 60)}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
     """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
 
@@ -174,6 +190,8 @@ class IngestResult(Result):
     """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
     remembered: tuple[CorrectionView, ...] = ()
     """The statements that were given with the turns; the `key` of each takes it back."""
+    doubtful: tuple[Doubt, ...] = ()
+    """Earlier statements that these may have ended, if they were asked for, the likeliest first."""
 
     @property
     def unchanged(self) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -27,6 +28,7 @@ from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
 from memforest.search.filters import Allowed, Search, fact_places
 from memforest.search.snapshot import Snapshot
+from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
 from memforest.store.snapshot import wordings
 from memforest.text import entity_key
@@ -51,6 +53,11 @@ MARGIN = 0.7
 """Of those within so much of the best logit, the one that was said last is the successor."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
+CHANGES = slice(STANCES.index("begins"), TELLING)
+"""The stances that tell a change: that something begins, takes another's place, ends, or is corrected."""
+DOUBT, DOUBT_SPREAD, MOST_DOUBTS = 0.45, 0.02, 3
+"""Least likeness by which a statement puts an earlier one in doubt, what it rises by with the logarithm of how many there are, and
+most that are named. Chosen on the cases of the first two files of everyday cases (docs/correcting.md)."""
 NEAREST = 64
 """How many of the later statements are read, the nearest to the question or to the earlier statement."""
 
@@ -121,12 +128,6 @@ def features(
         stance_before: stances of the earlier statements, shape (n, stances).
         stance: those of the later statements.
     """
-
-    def odds(share: Floats) -> Floats:
-        share = np.clip(share, 2e-3, 1 - 2e-3)
-        result: Floats = np.log(share / (1 - share)) / 3
-        return result
-
     before, now, moved = (
         (a * b).sum(1) for a, b in ((question, earlier), (question, later), (earlier, later))
     )
@@ -142,6 +143,13 @@ def features(
         ],
         axis=1,
     )
+
+
+def odds(share: Floats) -> Floats:
+    """Return the logarithms of the odds of some shares, bounded, so that they are about as large as cosines."""
+    share = np.clip(share, 2e-3, 1 - 2e-3)
+    result: Floats = np.log(share / (1 - share)) / 3
+    return result
 
 
 @cache
@@ -198,6 +206,40 @@ def successor(
     near = np.flatnonzero(logits >= logits.max() - MARGIN)
     best = near[place[rows[near]].argmax()]
     return int(rows[best]), bool(logits[best] >= SURE)
+
+
+def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[tuple[int, int]]:
+    """Return pairs of an earlier fact and of a new one that may have ended it, by row id, the likeliest first; no question is needed.
+
+    Both are by one speaker; how near they are counts, that the new one tells a change, and that the earlier one tells how a
+    thing stands. A fact without a vector puts nothing in doubt.
+
+    Args:
+        snapshot: of the memory, with the new facts.
+        reader: weights for the memory's embedder.
+        new: the new facts, by row id.
+    """
+    facts, until = snapshot.facts, valid_until(snapshot)
+    found: dict[int, tuple[float, int]] = {}
+    for row in snapshot.rows_of_facts(sorted(new)):
+        at = facts.said_ms[row]
+        before = facts.vectors.filled & (facts.said_ms <= at - APART_MS) & (until > at)
+        rows = np.flatnonzero(before & (facts.speaker == facts.speaker[row]))
+        if not facts.vectors.filled[row] or not len(rows):
+            continue
+        bar = DOUBT + DOUBT_SPREAD * math.log(len(rows))
+        if len(rows) > NEAREST:
+            near = facts.vectors.cosines(facts.vectors[row])[rows]
+            rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
+        both = facts.vectors[np.r_[rows, row]].astype(np.float64)
+        told, moved = stances(both, reader.said, reader.stance), directions(both, reader.said)
+        likely = moved[:-1] @ moved[-1] + 0.1 * odds(told[-1:, CHANGES].sum(1))
+        likely += 0.03 * odds(told[:-1, :TELLING].sum(1))
+        for place in np.flatnonzero(likely >= bar).tolist():
+            fact, doubt = int(facts.ids[rows[place]]), (float(likely[place]), int(facts.ids[row]))
+            found[fact] = max(doubt, found.get(fact, doubt))
+    ordered = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+    return [(fact, by) for fact, (_, by) in ordered[:MOST_DOUBTS]]
 
 
 class Person:

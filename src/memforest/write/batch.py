@@ -10,7 +10,7 @@ refresh) counts for the last of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -197,6 +197,10 @@ class Batch:
         last, self._unfinished = self._unfinished, {}
         for at, name in last.items():
             self.writer.watch.say("finished", name, int(at not in self._errors), int(at in self._errors), 1)
+
+    def facts_of(self, at: int) -> Collection[int]:
+        """Return the facts that a session has added or added to, by row id."""
+        return self._committed[at].facts if at in self._committed else ()
 
     @property
     def changed(self) -> bool:

@@ -290,7 +290,7 @@ async def add_memory(
         desk.access.ingesting(await desk.who(ctx)),
         _progress(ctx) as tell,
     ):
-        result = await memory.add(said, on_progress=tell, **options)
+        result = await memory.add(said, on_progress=tell, doubtful=True, **options)
     failed = len(result.failed) + len(result.left)
     data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed)
     counts = (
@@ -298,7 +298,11 @@ async def add_memory(
     )
     later = f"; {failed} parts are stored and will be read later" if failed else ""
     text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
-    return said_result(data, "\n".join((text, *(f"Warning: {one}" for one in data.warnings))))
+    lines = [
+        f"Is this still so? If not, remember what replaces {one.fact_id}: {quote(one.text)}"
+        for one in data.doubtful
+    ]
+    return said_result(data, "\n".join((text, *lines, *(f"Warning: {one}" for one in data.warnings))))
 
 
 @asynccontextmanager
