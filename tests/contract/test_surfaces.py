@@ -581,4 +581,6 @@ def test_remembers_what_takes_the_place_of_another(surface: Surface, user: str) 
     assert told[0]["end"] == told[1]["start"] == "2024-06-01T00:00:00+00:00"
     if surface.offers("undo"):
         surface.undo(user, done["key"])
-        assert [one["value"] for one in surface.timeline(user, "Vera", attribute="boat")["entries"]] == ["Skua"]
+        assert [one["value"] for one in surface.timeline(user, "Vera", attribute="boat")["entries"]] == [
+            "Skua"
+        ]

@@ -191,7 +191,7 @@ def _end(
         elif same and all(state.attribute != attribute for state in told.states):
             asserts = (entity, attribute, given.text)
     begins_ms = fact.said_ms if fact.start_ms is None else fact.start_ms
-    if fact.end_ms is not None and fact.end_ms <= at_ms:
+    if not held and fact.end_ms is not None and fact.end_ms <= at_ms:
         return asserts
     one = about_fact(fact, "forget")
     if at_ms > begins_ms:
