@@ -54,7 +54,8 @@ def test_an_agent_keeps_ten_things_right(folder: Path) -> None:
     """By timeline, search and answer, on every index, now and as of before."""
     with opened(folder, indexes=INDEXES, embedder="minilm-l6-v2-int8") as forest:
         forest.register_user("anna", display_name="Anna")
-        memory, wrong = forest.user("anna"), []
+        memory = forest.user("anna")
+        wrong: list[tuple[Any, ...]] = []
         agent(memory)
         for attribute, before, _, value in CHANGES:
             old = before.removesuffix(".").split()[-1]
@@ -254,7 +255,10 @@ def test_statements_come_with_messages(anna: UserMemory) -> None:
         {"role": "assistant", "content": "How nice.", "id": "m2", "timestamp": AFTER},
     ]
     given = {"statement": "Anna lives in York.", "attribute": "residence", "value": "York", "source": "m1"}
-    how = {"statements": [{**given, "replaces": fact(anna, "Lille").fact_id}], "idempotency_key": "k"}
+    how: dict[str, Any] = {
+        "statements": [{**given, "replaces": fact(anna, "Lille").fact_id}],
+        "idempotency_key": "k",
+    }
     done = anna.add(messages, **how)
     assert ("m1", "statement given") in done.skipped
     assert residences(anna)[-2:] == [("Lille", datetime.fromisoformat(AFTER)), ("York", None)]

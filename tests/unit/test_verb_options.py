@@ -64,7 +64,7 @@ def test_tools_of_mcp_have_the_options_of_the_verbs() -> None:
     from memforest.server.mcp import tools
     from memforest.server.mcp.server import Purpose, tool_of
 
-    own = {"query", "content", "messages", "undo", "session_id", "turn_id"}
+    own = {"query", "content", "messages", "undo"}
     for tool, verb in (
         (tools.search_memory, AsyncUserMemory.search),
         (tools.ask_memory, AsyncUserMemory.ask),

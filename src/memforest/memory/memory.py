@@ -353,12 +353,7 @@ class Memory:
             self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
     async def append(
-        self,
-        arrival: SessionInput,
-        *,
-        budget: Budget | None = None,
-        on_progress: OnProgress | None = None,
-        doubtful: bool = False,
+        self, arrival: SessionInput, *, budget: Budget | None = None, on_progress: OnProgress | None = None
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         stored = await self._receiver.receive(arrival, append=True)
@@ -372,9 +367,8 @@ class Memory:
                     await self._finish(batch, None)
                 if isinstance(result := batch.results[0], MemForestError):
                     raise result
-                new = batch.facts_of(0)
-                if doubtful and new and self._embedder is not None:
-                    found = await self.view(facts.doubts, self._embedder.model_id, new)
+                if arrival.doubtful and self._embedder is not None:
+                    found = await self.view(facts.doubts, self._embedder.model_id, batch.facts_of(0))
                     return replace(result, doubtful=found)
                 return result
 

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from inspect import signature
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -154,42 +155,49 @@ def read_update(
     return Update(None if text is None else text.strip(), start, end)
 
 
-_STATEMENT = ("statement", "about", "attribute", "value", "since", "until", "replaces", "source")
-"""What a statement that comes with messages may have: the arguments of `AsyncUserMemory.remember`."""
-
-
 def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> tuple[GivenStatement, ...]:
-    """Return the statements that a caller has understood.
+    """Return the statements that come with messages: mappings with the arguments of `read_statement`, which also says what it raises.
 
     Raises:
-        InputError: if one has no text, an unknown field or no text in one, a value without an attribute or the other way round,
-            or ends before it begins.
-        TimestampError: if a time cannot be read.
+        InputError: if one is no mapping, or has another field.
     """
-    found = []
-    for at, given in enumerate(statements):
-        if not isinstance(given, Mapping) or not {*given} <= {*_STATEMENT}:
-            raise InputError(f"statement {at} must be a mapping with {', '.join(_STATEMENT)}, and no others")
-        texts = {
-            name: one for name, one in given.items() if name not in ("since", "until") and one is not None
-        }
-        found.append(read_statement(config, texts, given.get("since"), given.get("until")))
-    return tuple(found)
+    known = [*signature(read_statement).parameters][1:]
+    for given in statements:
+        if not isinstance(given, Mapping) or not {"statement"} <= {*given} <= {*known}:
+            raise InputError(
+                f"a statement must be a mapping with {', '.join(known)}; only the first is needed"
+            )
+    return tuple(read_statement(config, **given) for given in statements)
 
 
 def read_statement(
-    config: Config, texts: Mapping[str, Any], since: TimeLike | None, until: TimeLike | None
+    config: Config,
+    statement: str,
+    about: str | None = None,
+    attribute: str | None = None,
+    value: str | None = None,
+    since: TimeLike | None = None,
+    until: TimeLike | None = None,
+    replaces: str | None = None,
+    source: str | None = None,
 ) -> GivenStatement:
-    """Return one statement, from those of its texts that are given and its times; raises as `read_statements` does."""
-    for name in ("statement", *texts):
-        check_id(texts.get(name), name, MAX_FACT_CHARS)
-    if ("value" in texts) != ("attribute" in texts):
+    """Return a statement that a caller has understood.
+
+    Raises:
+        InputError: if a text is empty or none, there is a value without an attribute or the other way round, or the time ends before
+            it begins.
+        TimestampError: if a time cannot be read.
+    """
+    texts = {"about": about, "attribute": attribute, "value": value, "replaces": replaces, "source": source}
+    for name, text in {"statement": statement, **texts}.items():
+        if text is not None or name == "statement":
+            check_id(text, name, MAX_FACT_CHARS)
+    if (value is None) != (attribute is None):
         raise InputError("attribute and value go together: what of it, and how it is now; give both, or none")
     start, end = read_time(since, config, "since"), read_time(until, config, "until")
     if start is not None and end is not None and end <= start:
         raise InputError(f"until ({end.isoformat()}) is not after since ({start.isoformat()})")
-    own = {name: text.strip() for name, text in texts.items() if name != "statement"}
-    return GivenStatement(texts["statement"].strip(), start=start, end=end, **own)
+    return GivenStatement(statement.strip(), start=start, end=end, **texts)
 
 
 def read_deletion(

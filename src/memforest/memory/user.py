@@ -132,7 +132,7 @@ class AsyncUserMemory:
         timestamp: TimeLike | None = None,
         infer: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
-        statements: Sequence[Mapping[str, Any]] | None = None,
+        statements: Sequence[Mapping[str, Any]] = (),
         doubtful: bool = False,
         budget: Budget | None = None,
         idempotency_key: str | None = None,
@@ -172,34 +172,25 @@ class AsyncUserMemory:
             content = [content]
         when = None if timestamp is None else read_time(timestamp, self._config, "timestamp")
         given = SessionInput(
-            session_id,
-            messages_of(content),
-            when,
-            statements is None if infer is None else infer,
-            metadata=metadata,
-            idempotency_key=idempotency_key,
-            statements=read_statements(self._config, statements or ()),
+            session_id, messages_of(content), when, metadata=metadata, idempotency_key=idempotency_key
         )
-        return await self._append(given, budget, on_progress, doubtful=doubtful)
+        understood, infer = (
+            read_statements(self._config, statements),
+            not statements if infer is None else infer,
+        )
+        given = replace(given, infer=infer, statements=understood, doubtful=doubtful)
+        return await self._append(given, budget=budget, on_progress=on_progress)
 
-    async def _append(
-        self,
-        given: SessionInput,
-        budget: Budget | None = None,
-        on_progress: OnProgress | None = None,
-        *,
-        doubtful: bool = False,
-    ) -> IngestResult:
+    async def _append(self, given: SessionInput, **how: Any) -> IngestResult:
         """Append to a session; a user without a memory gets one, unless there is something to be replaced."""
         new = await redacted(given, self._config)
-        absent: Absent = "refused" if any(one.replaces for one in given.statements) else "made"
 
         def check(label: str) -> None:
             read_turns(new, self._config, label, floor_ms(self._config.clock()))
 
+        absent: Absent = "refused" if any(one.replaces for one in given.statements) else "made"
         async with self._pool.open(self.user_id, absent, check=check) as memory:
-            work = memory.append(new, budget=budget, on_progress=on_progress, doubtful=doubtful)
-            return await as_raised(work)
+            return await as_raised(memory.append(new, **how))
 
     @verb("upsert_memory")
     async def import_file(
@@ -718,16 +709,7 @@ class AsyncUserMemory:
             NotFoundError: if there is no such fact to replace, or no such turn.
             CorrectionError: if the fact was corrected, replaced or forgotten already; the message names what holds now.
         """
-        texts = {
-            "statement": statement,
-            "about": about,
-            "attribute": attribute,
-            "value": value,
-            "replaces": replaces,
-        }
-        given = read_statement(
-            self._config, {name: one for name, one in texts.items() if one is not None}, since, until
-        )
+        given = read_statement(self._config, statement, about, attribute, value, since, until, replaces)
         if source is not None:
             return await self._do(Memory.remember_at, given, *source)
         said = {"role": "user", "content": given.text}

@@ -131,14 +131,9 @@ def doubts(context: ViewContext, model: str, new: Collection[int]) -> tuple[Doub
     reader = open_reader(model)
     found = [] if reader is None else doubtful(context.snapshot, reader, new)
     rows = {row for pair in found for row in pair}
-    told = ToldFacts.read(context, rows, rows)
+    of = ToldFacts.read(context, rows, rows)
     return tuple(
-        Doubt(
-            told.facts[row].fact_id,
-            told.text(row),
-            from_ms(told.facts[row].said_ms),
-            turn_sources(told.said[by]),
-        )
+        Doubt(of.facts[row].fact_id, of.text(row), from_ms(of.facts[row].said_ms), turn_sources(of.said[by]))
         for row, by in found
     )
 
@@ -366,12 +361,8 @@ def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
     if not facts and not made:
         raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
     instead = {(one.fact_id, one.made_ms) for one in made if one.kind == "remember"}
-    entries = [
-        entry
-        for one in made
-        if one.kind == "remember" or (one.fact_id, one.made_ms) not in instead  # that tells of its end too
-        for entry in _decided_of(one)
-    ]
+    told = [one for one in made if not (one.hides and (one.fact_id, one.made_ms) in instead)]
+    entries = [entry for one in told for entry in _decided_of(one)]
     for fact in facts:
         entries += _said(context.tx, fact.row, fact.fact_id)
         entries += _superseded(context, fact.row, fact.fact_id)

@@ -154,9 +154,6 @@ class Doubt(Result):
     said: datetime
     by: tuple[Source, ...]
 
-    def _line(self) -> str:
-        return f"{self.fact_id}: {cut(repr(self.text), 60)}"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):

@@ -228,9 +228,8 @@ def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[t
         if not facts.vectors.filled[row] or not len(rows):
             continue
         bar = DOUBT + DOUBT_SPREAD * math.log(len(rows))
-        if len(rows) > NEAREST:
-            near = facts.vectors.cosines(facts.vectors[row])[rows]
-            rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
+        near = np.argsort(-facts.vectors.cosines_at(rows, facts.vectors[row]), kind="stable")
+        rows = rows[near[:NEAREST]]
         both = facts.vectors[np.r_[rows, row]].astype(np.float64)
         told, moved = stances(both, reader.said, reader.stance), directions(both, reader.said)
         likely = moved[:-1] @ moved[-1] + 0.1 * odds(told[-1:, CHANGES].sum(1))

@@ -93,7 +93,7 @@ async def remember_at(
             called = f"{cut(repr(turn_id), 60)} of a session {cut(repr(session_id), 60)}"
             raise NotFoundError(f"there is no turn {called}; sources of evidence name turns")
         done = remember(tx, writer.config, given, turn)
-        return done, _settle(tx, chunks_about(tx, [done, *corrections.ended_with(tx, done)]), vectors)
+        return done, _settle(tx, chunks_about(tx, [done]), vectors)
 
     return await _corrected(writer, write)
 

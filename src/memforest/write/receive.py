@@ -7,7 +7,7 @@ their words; nothing is extracted yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -22,7 +22,7 @@ from memforest.reading.periods import window_of
 from memforest.reading.timestamps import keep_zone, learn_order, order_of, zone_of
 from memforest.records import Turn
 from memforest.search.vectors import index_tokens, keep_embedder
-from memforest.store import corrections, derived, meta, sessions
+from memforest.store import derived, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
 from memforest.store.database import Database
@@ -38,15 +38,7 @@ from memforest.store.sessions import (
 )
 from memforest.text import cut
 from memforest.times import floor_ms, from_ms, to_ms
-from memforest.write.corrections import (
-    EarlierResults,
-    chunks_about,
-    retract_chunk,
-    retract_session,
-    settle_chunks,
-    take_out,
-    told_by,
-)
+from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.remember import remember
 from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, load, named_apart
@@ -100,7 +92,7 @@ class Receiver:
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, config)
             doubts = learn_order(tx, config, reading.turns)
-            remembered, lacking = self._remember(tx, arrival, found, reading.turns)
+            remembered = tuple(self._remember(tx, arrival, reading.turns))
             stored = self._store_session(tx, arrival, found, reading.turns, now_ms, append=now is not None)
             if stored.new_turns or stored.unfinished:
                 stored = load(tx, config, stored)
@@ -117,7 +109,7 @@ class Receiver:
         behind = max(reading.late, stored.late)
         return replace(
             stored,
-            reworded=stored.reworded or late or lacking,
+            reworded=stored.reworded or late,
             remembered=remembered,
             refused=reading.refused,
             redacted=arrival.redacted or 0,
@@ -125,32 +117,20 @@ class Receiver:
             notes=(*notes, *([OUT_OF_ORDER.format(behind)] if behind else ()), *doubts),
         )
 
-    def _remember(
-        self, tx: Tx, arrival: SessionInput, session: SessionRow | None, new: Sequence[Turn]
-    ) -> tuple[tuple[Correction, ...], bool]:
-        """Keep the statements that come with new turns, which are yet to be stored, and end what they replace.
-
-        Where no turn is new, the statements came before.
-
-        Returns:
-            What is kept of them, and whether a statement lacks its vector now.
+    def _remember(self, tx: Tx, arrival: SessionInput, new: Sequence[Turn]) -> Iterator[Correction]:
+        """Keep the statements that come with new turns, which are yet to be stored; where none is new, they came before.
 
         Raises:
-            InputError: if a statement is of a turn that there is not.
+            InputError: if a statement is of a message that there is not.
         """
-        done, ended = [], []
         turns = {one.id: StoredTurn.of(one, 0, arrival.session_id or "", 0) for one in new}
         for one in arrival.statements if new else ():
-            turn = turns.get(new[-1].id if one.source is None else one.source)
-            if turn is None and session is not None:
-                turn = sessions.turn_with_id(tx, session.row, one.source or "")
+            turn = turns.get(one.source or new[-1].id)
             if turn is None:
-                called = cut(repr(one.source), 60)
-                raise InputError(f"a statement has the source {called}, which is the id of no message here")
-            done.append(remember(tx, self.config, one, turn))
-            ended += corrections.ended_with(tx, done[-1])
-        lacking = bool(ended) and settle_chunks(tx, chunks_about(tx, ended)).unembedded
-        return tuple(done), lacking
+                raise InputError(
+                    f"a statement has the source {cut(repr(one.source), 60)}, the id of no message"
+                )
+            yield remember(tx, self.config, one, turn)
 
     def _repeated(self, tx: Tx, arrival: SessionInput, write: WriteKey) -> StoredSession:
         """Return the session of a write that comes again; the first one may have been interrupted."""

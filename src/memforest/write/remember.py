@@ -22,15 +22,19 @@ from memforest.reading.extract_local import read_statement
 from memforest.reading.states import UNSPECIFIED
 from memforest.reading.timestamps import zone_of
 from memforest.records import ExtractedFact, Precision
-from memforest.store import corrections, facts
+from memforest.search.vectors import digest
+from memforest.store import corrections, derived, facts
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, Correction, CorrectionKind, SentencePlace
 from memforest.store.facts import FactRow
 from memforest.store.sessions import StoredTurn
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
-from memforest.write.corrections import note_places
+from memforest.write.corrections import note_places, settle_chunks
 from memforest.write.turns import GivenStatement
+
+Asserted = Sequence[str]
+"""Whom a statement is about, the attribute and the value; the first alone, or nothing, where that is not known."""
 
 
 def about_fact(fact: FactRow, kind: CorrectionKind) -> Correction:
@@ -96,7 +100,9 @@ def decide(tx: Tx, config: Config, one: Correction) -> Correction:
 
 
 def remember(tx: Tx, config: Config, given: GivenStatement, turn: StoredTurn) -> Correction:
-    """Store that a turn says what the caller has understood, and that it ends another statement; chunks are left to be settled.
+    """Store that a turn says what the caller has understood, and end the statement that it replaces.
+
+    The chunk of the turn is left to be settled.
 
     The time that it states is the one that is given; else it begins when its text tells. With neither it holds since it was said.
 
@@ -120,18 +126,14 @@ def remember(tx: Tx, config: Config, given: GivenStatement, turn: StoredTurn) ->
         start = given.start or said
         precision = precision_of(start, config)
     if start is not None and given.end is not None and given.end <= start:
-        raise InputError(
-            f"until ({given.end.isoformat()}) is not after since ({start.isoformat()}); give both, or none"
-        )
+        raise InputError(f"until ({given.end.isoformat()}) is not after since ({start.isoformat()})")
     made = fact_identity(given.text, start, given.end)
     asserts = _asserted(given, turn.speaker)
     if given.replaces is not None:
         before = shown(tx, given.replaces)
         if before.fact_id == made:
-            raise InputError(
-                "the statement is the one that it replaces; give another text, or leave out replaces"
-            )
-        asserts = _end(tx, config, before, to_ms(start or said), asserts, told, given)
+            raise InputError("the statement is the one that it replaces; give another text")
+        asserts = _end(tx, config, before, to_ms(start or said), asserts, told)
     one = Correction(
         row=0,
         key="",
@@ -141,21 +143,18 @@ def remember(tx: Tx, config: Config, given: GivenStatement, turn: StoredTurn) ->
         text=given.text,
         start_ms=None if start is None else to_ms(start),
         end_ms=None if given.end is None else to_ms(given.end),
-        precision="unknown" if start is None else precision,
+        precision=precision,
         made_ms=0,
         undone_ms=None,
         said=given.text,
         state=_json(asserts),
     )
-    one = decide(tx, config, one)
-    said_here = sentences_said(turn.text)
-    corrections.add_places(
-        tx, one.row, (SentencePlace(turn.session_id, turn.turn_id, sentence) for sentence in said_here)
-    )
+    one, own = decide(tx, config, one), (turn.session_id, turn.turn_id)
+    corrections.add_places(tx, one.row, (SentencePlace(*own, said) for said in sentences_said(turn.text)))
     return one
 
 
-def _asserted(given: GivenStatement, speaker: str) -> Sequence[str]:
+def _asserted(given: GivenStatement, speaker: str) -> Asserted:
     """Return whom a statement is about, with the attribute and its value; nothing if the caller does not say."""
     if given.attribute is None or given.value is None:
         return () if given.about is None else (given.about,)
@@ -163,33 +162,31 @@ def _asserted(given: GivenStatement, speaker: str) -> Sequence[str]:
 
 
 def _end(
-    tx: Tx,
-    config: Config,
-    fact: FactRow,
-    at_ms: int,
-    asserts: Sequence[str],
-    told: ExtractedFact,
-    given: GivenStatement,
-) -> Sequence[str]:
+    tx: Tx, config: Config, fact: FactRow, at_ms: int, asserts: Asserted, told: ExtractedFact
+) -> Asserted:
     """End a fact as another takes its place, and return what that one asserts: of the same attribute where the fact has one.
 
     What was not yet so at the time is forgotten. A fact that asserts nothing is made to assert its text, so that it ends as a
     state does.
+
+    Args:
+        tx: a write transaction.
+        config: for the clock.
+        fact: that ends.
+        at_ms: from when on the other one is so, UTC ms.
+        asserts: what the caller says that that one asserts.
+        told: that one, as local rules read it.
     """
     places = facts.occurrences(tx, (fact.row,))[fact.row]
     states = [one for one in facts.states(tx, [each.row for each in places]) if one.change != "end"]
     labels = facts.entities(tx, {one.entity for one in states})
     held = list(dict.fromkeys((labels[one.entity].label, one.attribute, one.value) for one in states))
-    of = asserts[:2] if len(asserts) == 3 else (*(asserts or (fact.speaker,)), UNSPECIFIED)
-    before: Sequence[str] = (*of, fact.text)
-    if held:
-        before = held[0] if len(held) == 1 else ()
-        (entity, attribute), same = held[0][:2], len({one[:2] for one in held}) == 1
-        if len(asserts) == 3:
-            if same and entity_key(asserts[0]) == entity_key(entity):
-                asserts = (entity, attribute, asserts[2])
-        elif same and all(state.attribute != attribute for state in told.states):
-            asserts = (entity, attribute, given.text)
+    if len(held) == 1 and entity_key(held[0][0]) == entity_key((asserts or held[0])[0]):
+        entity, attribute, _ = held[0]
+        if asserts[2:] or all(state.attribute != attribute for state in told.states):
+            asserts = (entity, attribute, *(asserts[2:] or (told.text,)))
+    slot = asserts[:2] if asserts[2:] else (fact.speaker, UNSPECIFIED)
+    before: Asserted = (*slot, fact.text) if not held else held[0] if len(held) == 1 else ()
     begins_ms = fact.said_ms if fact.start_ms is None else fact.start_ms
     if not held and fact.end_ms is not None and fact.end_ms <= at_ms:
         return asserts
@@ -204,10 +201,13 @@ def _end(
             precision="day" if fact.start_ms is None else fact.precision,
             state=_json(before),
         )
-    one = decide(tx, config, one)
-    note_places(tx, one.row, fact.row, {each.chunk for each in places})
+    chunks = {each.chunk for each in places}
+    note_places(tx, decide(tx, config, one).row, fact.row, chunks)
+    # It says the same as before, so it has a vector.
+    vectors = derived.vectors_of_items(tx, "fact", (fact.row,))
+    settle_chunks(tx, sorted(chunks), {digest(fact.text): vector for vector in vectors.values()})
     return asserts
 
 
-def _json(asserts: Sequence[str]) -> str:
+def _json(asserts: Asserted) -> str:
     return json.dumps(list(asserts), ensure_ascii=False)

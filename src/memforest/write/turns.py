@@ -141,7 +141,7 @@ def is_deeper(value: object, levels: int) -> bool:
 class GivenStatement:
     """A statement that the caller has understood, see `AsyncUserMemory.remember`; `start` and `end` are aware UTC.
 
-    `source` is the id of the turn that says it, in the session that comes with it; the last new one where it is None.
+    `source` is the id of the message that says it, of those that it comes with; the last one where it is None.
     """
 
     text: str
@@ -170,6 +170,7 @@ class SessionInput:
     idempotency_key: str | None = None
     redacted: int | None = None  # how many turns redaction has changed; None before it
     statements: tuple[GivenStatement, ...] = ()
+    doubtful: bool = False
 
 
 def check_id(value: object, what: str, most: int = MAX_ID_CHARS) -> str:

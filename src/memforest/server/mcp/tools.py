@@ -406,12 +406,7 @@ async def forget_memory(
     replaces=Field(None, description="fact_id of what was so until then"),
 )
 async def remember(
-    ctx: Context,
-    *,
-    session_id: Annotated[Id, Field(description="With turn_id: who said so")] = "",
-    turn_id: Id = "",
-    user: User,
-    **options: Any,
+    ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Remembered]:
     """Write down one thing as you understood it, beside add_memory, which keeps the words.
 
@@ -419,14 +414,10 @@ async def remember(
     for what was so, and give its fact_id as replaces: it stays true of its time. Write names, not "I"; give attribute and value
     ("residence", "York") as get_timeline has them.
     """
-    if bool(session_id) != bool(turn_id):
-        raise InputError("give session_id and turn_id together, or neither")
     async with memory_of(ctx, user, "write") as memory:
-        made = await memory.remember(**options, source=(session_id, turn_id) if turn_id else None)
+        made = await memory.remember(**options)
     data = shapes.Remembered(fact_id=made.new_fact_id, undo_key=made.key)
-    return said_result(
-        data, f"Remembered as fact {quote(data.fact_id)}; the key {quote(made.key)} takes that back."
-    )
+    return said_result(data, f"Remembered as fact {data.fact_id}; the key {quote(made.key)} takes that back.")
 
 
 @takes(AsyncUserMemory.update, "text", "valid_from", "valid_to", fact_id=Field(None))

@@ -315,21 +315,6 @@ class Message(BaseModel):
     )
 
 
-class Statement(BaseModel):
-    """What was understood of a message; the options are those of `remember`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    statement: Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)]
-    about: Id | None = Field(None, description="whom or what it is about; who said it when not given")
-    attribute: Id | None = Field(None, description="what of that it tells")
-    value: Id | None = Field(None, description="what the attribute is")
-    since: Time | None = Field(None, description="from when on it is so")
-    until: Time | None = Field(None, description="until when it was so, exclusive")
-    replaces: Id | None = Field(None, description="id of a fact that was so until then")
-    source: Id | None = Field(None, description="id of the message that says it; the last one when not given")
-
-
 INDEX = (IndexOf | None, Field(None, description="name of an index"))
 INSTEAD: Mapping[str, Any] = {
     "question": (Words, Field(description="in any language")),
@@ -343,14 +328,7 @@ INSTEAD: Mapping[str, Any] = {
         Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
         Field(None, description="what holds; the old text when not given"),
     ),
-    "statement": (
-        Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)],
-        Field(description='what is so, best with names instead of "I"'),
-    ),
-    "statements": (
-        Many[Statement] | None,
-        Field(None, description="what was understood of these messages already"),
-    ),
+    "statement": (Words, Field(description='what is so, best with names instead of "I"')),
     "deleted": (Many[Words], Field([], description="texts that must be nowhere any more")),
     "settings": (dict[str, Any] | None, Field(None, description="laid over those of the configuration")),
     "source_user_ids": (
@@ -428,7 +406,12 @@ def body_of(verb: Callable[..., Any], leave: Sequence[str] = (), *, name: str = 
 
 RegisterUserBody: Any = body_of(AsyncMemForest.register_user, ("user_id",))
 IngestSessionBody: Any = body_of(AsyncMemForest.ingest_session, ("user_id", "session_id"))
-AddBody: Any = body_of(AsyncUserMemory.add)
+_MESSAGE = (Id | None, Field(None, description="id of the message that says it; the last one when not given"))
+Statement: Any = body_of(AsyncUserMemory.remember, name="Statement", source=_MESSAGE)
+AddBody: Any = body_of(
+    AsyncUserMemory.add,
+    statements=(Many[Statement], Field([], description="what was understood of these messages already")),
+)
 MergeBody: Any = body_of(AsyncUserMemory.merge, ("directory",))
 MergeUserForestsBody: Any = body_of(AsyncMemForest.merge_user_forests)
 SearchBody: Any = body_of(AsyncUserMemory.search)
