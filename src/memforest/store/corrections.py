@@ -170,14 +170,10 @@ def ended_with(tx: Tx, one: Correction) -> list[Correction]:
 
 def remembered_at(tx: Tx, session: int) -> set[int]:
     """Return the ordinals of the turns of a session at which a statement was remembered, also if that was taken back."""
-    return set(
-        tx.column(
-            """SELECT t.ordinal FROM turn t JOIN session s ON s.id = t.session
-               JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
-               JOIN correction c ON c.id = p.correction WHERE t.session = ? AND c.kind = 'remember'""",
-            (session,),
-        )
-    )
+    sql = """SELECT t.ordinal FROM turn t JOIN session s ON s.id = t.session
+             JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
+             JOIN correction c ON c.id = p.correction WHERE t.session = ? AND c.kind = 'remember'"""
+    return set(tx.column(sql, (session,)))
 
 
 def correction_with_row(tx: Tx, row: int) -> Correction:

@@ -84,16 +84,15 @@ async def remember_at(
 ) -> CorrectionView:
     """Remember what a stored turn says; see `AsyncUserMemory.remember`."""
     given = await to_thread(redacted_statement, given, writer.config)
-    vectors = {} if writer.vectors is None else await writer.vectors.make([given.text], "fact")
 
     def write(tx: Tx) -> _Done:
         session = sessions.find_session(tx, session_id)
         turn = None if session is None else sessions.turn_with_id(tx, session.row, turn_id)
         if turn is None:
-            called = f"{cut(repr(turn_id), 60)} of a session {cut(repr(session_id), 60)}"
-            raise NotFoundError(f"there is no turn {called}; sources of evidence name turns")
+            where = f"{cut(repr(turn_id), 60)} of session {cut(repr(session_id), 60)}"
+            raise NotFoundError(f"there is no turn {where}; sources of evidence name turns")
         done = remember(tx, writer.config, given, turn)
-        return done, _settle(tx, chunks_about(tx, [done]), vectors)
+        return done, _settle(tx, chunks_about(tx, [done]), {})
 
     return await _corrected(writer, write)
 

@@ -298,10 +298,8 @@ async def add_memory(
     )
     later = f"; {failed} parts are stored and will be read later" if failed else ""
     text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
-    lines = [
-        f"Is this still so? If not, remember what replaces {one.fact_id}: {quote(one.text)}"
-        for one in data.doubtful
-    ]
+    asks = "Is this still so? If not, remember what is, with replaces"
+    lines = (f"{asks}={one.fact_id}: {quote(one.text)}" for one in data.doubtful)
     return said_result(data, "\n".join((text, *lines, *(f"Warning: {one}" for one in data.warnings))))
 
 
