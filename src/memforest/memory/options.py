@@ -164,9 +164,7 @@ def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> 
     known = [*signature(read_statement).parameters][1:]
     for given in statements:
         if not isinstance(given, Mapping) or not {"statement"} <= {*given} <= {*known}:
-            raise InputError(
-                f"a statement must be a mapping with {', '.join(known)}; only the first is needed"
-            )
+            raise InputError(f"statements are mappings with {', '.join(known)}, of which the first is needed")
     return tuple(read_statement(config, **given) for given in statements)
 
 

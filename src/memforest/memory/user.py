@@ -163,8 +163,7 @@ class AsyncUserMemory:
             IdempotencyError: if the key was given with another request before.
             InputError: if a message is malformed, none has text, or one has the id of another message of the session;
                 nothing was stored, and an unknown user stays unknown. A message whose text is missing or cannot be text is
-                refused alone: see `IngestResult.refused`. For statements as `remember`, which also has the errors of what they
-                replace.
+                refused alone: see `IngestResult.refused`. Statements have the errors of `remember`.
         """
         if isinstance(content, str):
             content = {"role": "user", "content": content}
