@@ -18,11 +18,11 @@ from tests_long.mcp_worlds import ERAS, serve
 from memforest.server.mcp.server import PROFILES, compact, without
 from memforest.text import count_tokens
 
-MOST_TOKENS = 1_800
+MOST_TOKENS = 2_150
 """What a default `tools/list` may cost every conversation of a host."""
 
 READ = {"search_memory", "ask_memory", "get_timeline", "list_facts"}
-DEFAULT = READ | {"add_memory", "forget_memory"}
+DEFAULT = READ | {"add_memory", "remember", "forget_memory"}
 NAMES = {
     "read": READ,
     "default": DEFAULT,
@@ -57,7 +57,7 @@ def test_profiles(tmp_path: Path, profile: str) -> None:
     for name, tool in tools.items():
         hints = tool["annotations"]
         assert hints["openWorldHint"] is False
-        writes = name in ("add_memory", "forget_memory", "correct_memory")
+        writes = name in ("add_memory", "remember", "forget_memory", "correct_memory")
         assert hints["readOnlyHint"] is not writes
         if writes:
             assert hints["destructiveHint"] is (name == "forget_memory")

@@ -193,6 +193,7 @@ def facts(client: Client, ask: Any, get: Any, post: Any) -> Iterator[tuple[str, 
     yield post("undo", f"{ANA}/corrections/{made[2]['key']}/undo")
     for name in ("pin", "forget"):
         yield post(name, f"{ANA}/facts/{ids[1]}/{name}")
+    yield post("remember", f"{ANA}/facts", {"statement": "Ana's gym is Corehouse."})
     yield post("delete", f"{ANA}/delete", {"entity": "Bob", "dry_run": True})
     yield ask("delete_session", "DELETE", f"{ANA}/sessions/first?dry_run=true", 200)
     yield ask("delete_turn", "DELETE", f"{ANA}/sessions/first/turns/0?dry_run=true", 200)

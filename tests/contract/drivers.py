@@ -96,6 +96,7 @@ class Call:
 
 _ASKED = "as_of during said_by known_at reference_date top_k max_tokens"
 _PAGE = "limit cursor"
+_REMEMBERED = "statement about attribute value since until replaces"
 METHODS = {
     "add": Call("add", "content session_id timestamp metadata idempotency_key"),
     "search": Call("search", f"question {_ASKED} filters"),
@@ -106,6 +107,7 @@ METHODS = {
     "get": Call("get", "fact_id"),
     "sessions": Call("sessions", _PAGE),
     "turns": Call("turns", f"session_id {_PAGE}"),
+    "remember": Call("remember", _REMEMBERED),
     "update": Call("update", "fact_id text valid_from valid_to"),
     "forget": Call("forget", "fact_id"),
     "pin": Call("pin", "fact_id"),
@@ -141,6 +143,9 @@ COMMANDS = {
     "list_facts": Call("facts", f"{_OPTIONS} {_PAGES} entity=--entity session_id=--session filters=--filter"),
     "sessions": Call("sessions", _PAGES),
     "turns": Call("sessions", f"session_id {_PAGES}"),
+    "remember": Call(
+        "remember", " ".join(f"{one}=--{one}" for one in _REMEMBERED.split()).replace("=--statement", "")
+    ),
     "update": Call("update", "fact_id text valid_from=--from valid_to=--to"),
     "forget": Call("forget", "fact_id"),
     "pin": Call("pin", "fact_id"),
@@ -214,6 +219,7 @@ ROUTES = {
     "get": Call("GET /facts/{fact_id}", "fact_id"),
     "sessions": Call("GET /sessions", _PAGE),
     "turns": Call("GET /sessions/{session_id}", f"session_id {_PAGE}"),
+    "remember": Call("POST /facts", _REMEMBERED),
     "update": Call("PATCH /facts/{fact_id}", "fact_id text valid_from valid_to"),
     "forget": Call("POST /facts/{fact_id}/forget", "fact_id"),
     "pin": Call("POST /facts/{fact_id}/pin", "fact_id"),
@@ -258,6 +264,7 @@ TOOLS = {
     "list_facts": Call("list_facts", f"entity session_id as_of filters {_PAGE}"),
     "get": Call("get_fact", "fact_id"),
     "sessions": Call("list_sessions", _PAGE),
+    "remember": Call("remember", _REMEMBERED),
     "update": Call("correct_memory", "fact_id text valid_from valid_to"),
     "forget": Call("forget_memory", "fact_id"),
     "undo": Call("correct_memory", "key=undo"),
@@ -378,6 +385,11 @@ class Surface:
         """Return a page of the turns of a session."""
         raw = self._ask("turns", user, session_id=session_id, **options)
         return _page(raw, "turns", "id speaker role text said metadata")
+
+    def remember(self, user: str, statement: str, **options: Any) -> dict[str, Any]:
+        """Write down what is so."""
+        raw = self._ask("remember", user, statement=statement, **options)
+        return {"key": raw.get("key") or raw["undo_key"], "fact_id": raw.get("new_fact_id") or raw["fact_id"]}
 
     def update(self, user: str, fact_id: str, text: str | None = None, **times: Any) -> dict[str, Any]:
         """Correct a fact."""

@@ -68,7 +68,9 @@ def test_add(check: Any, woods: MemForest, anna: UserMemory) -> None:
             session_id=("", " ", 7, HALF, b"s"),
             metadata=(7, "x", [1], {"a": object()}),
             idempotency_key=("", 7, HALF),
-            infer=(7, "no", None),
+            infer=(7, "no"),
+            statements=(7, "x", [7], [{}], [{"statement": ""}], [{"statement": "x", "mood": "y"}]),
+            doubtful=(7, "no", None),
             budget=(7, "much"),
             on_progress=(7,),
         )

@@ -567,3 +567,20 @@ def test_a_file_is_read_as_messages_are_added(surface: Surface, told: str, user:
     ]
     assert surface.backup(user, tmp_path / "copy.sqlite") == surface.stats(user)
     assert surface.verify(user)["ok"]
+
+
+@offering("remember", "replaces")
+def test_remembers_what_takes_the_place_of_another(surface: Surface, user: str) -> None:
+    """It ends what it replaces, on every surface, and the key takes it back."""
+    surface.add(user, "first", [said("My boat is called Skua.")])
+    [boat] = surface.list_facts(user)["facts"]
+    more = {"about": "Vera", "attribute": "boat", "value": "Gannet", "since": "2024-06-01T00:00:00Z"}
+    done = surface.remember(user, "Vera's boat is the Gannet.", replaces=boat["fact_id"], **more)
+    told = surface.timeline(user, "Vera", attribute="boat")["entries"]
+    assert [one["value"] for one in told] == ["Skua", "Gannet"]
+    assert told[0]["end"] == told[1]["start"] == "2024-06-01T00:00:00+00:00"
+    if surface.offers("undo"):
+        surface.undo(user, done["key"])
+        assert [one["value"] for one in surface.timeline(user, "Vera", attribute="boat")["entries"]] == [
+            "Skua"
+        ]

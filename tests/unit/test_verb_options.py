@@ -74,6 +74,7 @@ def test_tools_of_mcp_have_the_options_of_the_verbs() -> None:
         (tools.browse_tree, AsyncUserMemory.tree),
         (tools.add_memory, AsyncUserMemory.add),
         (tools.correct_memory, AsyncUserMemory.update),
+        (tools.remember, AsyncUserMemory.remember),
     ):
         listed = tool_of(Purpose(tool, ""), fixed=True).parameters["properties"]
         declared = options_of(verb).model_fields

@@ -42,6 +42,7 @@ COMMANDS = {
     "split-entity": ("entities", "Decide that NAME is not one with the other names of ENTITY."),
     "changes": ("listing", "List what this memory has stored, learnt, corrected and deleted."),
     "diff": ("listing", "Show what was so at time A and not at time B."),
+    "remember": ("correcting", "Remember one statement, TEXT, and end the one that it replaces."),
     "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
     "pin": ("correcting", "Pin a fact: it is among the evidence of every question."),
     "forget": ("correcting", "Forget a fact: it is not shown any more."),

@@ -1,4 +1,4 @@
-"""`memforest update`, `history`, `undo`, `pin`, `forget` and `delete`: decisions of a person on what was learnt."""
+"""`memforest remember`, `update`, `history`, `undo`, `pin`, `forget` and `delete`: decisions of a person on what was learnt."""
 
 from __future__ import annotations
 
@@ -15,6 +15,28 @@ if TYPE_CHECKING:
     from memforest.memory.blocking import UserMemory
     from memforest.read.receipts import DeleteReceipt
     from memforest.read.stored import CorrectionView, HistoryEntry
+
+
+@command()
+@click.argument("statement", metavar="TEXT")
+@takes("--about", of="NAME", help="Whom or what it is about; the user by default.")
+@takes("--attribute", of="WORD", help="What of that it tells, as a timeline calls it; with --value.")
+@takes("--value", of="TEXT", help="What the attribute is; it ends the value before.")
+@takes("--since", of="TIME", help="From when on it is so.")
+@takes("--until", of="TIME", help="Until when it was so, exclusive.")
+@takes("--replaces", of="FACT", help="A fact that was so until then; it stays true of its time.")
+@takes(
+    "--source",
+    nargs=2,
+    of="SESSION TURN",
+    help="The turn that says it, by the ids of its session and itself.",
+)
+def remember(call: Call, statement: str, **given: Any) -> None:
+    """Remember one statement, TEXT, and end the one that it replaces. No model is asked.
+
+    Without --source it is stored as said now by the user. The line that is printed names the key that takes it back.
+    """
+    _decide(call, "Remembered", lambda memory: memory.remember(statement, **given))
 
 
 @command()
@@ -71,7 +93,7 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
     """Make a correction in the user's memory, and print it."""
 
     def draw(screen: Screen, done: CorrectionView) -> None:
-        now = "" if done.text is None else f" -> {clean(done.text, 200)}"
+        now = f" -> {clean(done.text or '', 200)}" if done.kind == "update" else ""
         screen.line(f"{what}: {clean(done.said, 200)}{now}")
         if done.undone is None:
             new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""

@@ -87,6 +87,7 @@ class UserMemory:
     turns = _sync.blocking(AsyncUserMemory.turns)
     get = _sync.blocking(AsyncUserMemory.get)
     list = _sync.blocking(AsyncUserMemory.list)
+    remember = _sync.blocking(AsyncUserMemory.remember)
     update = _sync.blocking(AsyncUserMemory.update)
     history = _sync.blocking(AsyncUserMemory.history)
     undo = _sync.blocking(AsyncUserMemory.undo)

@@ -21,7 +21,7 @@ from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import Embedder, Extractor, is_remote
 from memforest.progress import NOBODY, OnProgress, Timer, Watch
-from memforest.read import entities
+from memforest.read import entities, facts
 from memforest.read.corrections import verdicts_at
 from memforest.read.entities import Entity
 from memforest.read.profiles import GRAPH, Profile, graph_profile, kept_profile, profile_and_kind, written
@@ -65,7 +65,7 @@ from memforest.write.merge_plan import MergeOptions
 from memforest.write.rebuild import Rebuild, rebuild, reclaim_space, repair_parts
 from memforest.write.receive import Receiver
 from memforest.write.sessions import InHand, StoredSession
-from memforest.write.turns import SessionInput
+from memforest.write.turns import GivenStatement, SessionInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +364,9 @@ class Memory:
                     await self._finish(batch, None)
                 if isinstance(result := batch.results[0], MemForestError):
                     raise result
+                if arrival.doubtful and self._embedder is not None:
+                    found = await self.view(facts.doubts, self._embedder.model_id, batch.facts_of(0))
+                    return replace(result, doubtful=found)
                 return result
 
     async def delete(self, target: DeleteTarget, *, dry_run: bool = False) -> DeleteReceipt:
@@ -408,6 +411,11 @@ class Memory:
         """Put another fact in the place of one; see `AsyncUserMemory.update`."""
         async with self._spending("correct"):
             return await correct.update(self._writer(), fact_id, given)
+
+    async def remember_at(self, given: GivenStatement, session_id: str, turn_id: str) -> CorrectionView:
+        """Remember what a stored turn says; see `AsyncUserMemory.remember`."""
+        async with self._spending("correct"):
+            return await correct.remember_at(self._writer(), given, session_id, turn_id)
 
     async def mark(self, fact_id: str, verdict: Literal["pin", "forget"]) -> CorrectionView:
         """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""

@@ -1,4 +1,4 @@
-"""Arguments of the public verbs as the memory takes them: times, windows, moments, questions, corrections and deletions.
+"""Arguments of the public verbs as the memory takes them: times, windows, moments, questions, statements, corrections, deletions.
 
 Types and ranges are checked before, by the signature of a verb (`memforest.memory.verbs`); here is what needs the configuration, or
 looks at several arguments together.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from inspect import signature
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +28,7 @@ from memforest.trees.attached import make_index
 from memforest.write.correct import Update
 from memforest.write.delete import DeleteTarget
 from memforest.write.rebuild import Rebuild
-from memforest.write.turns import json_object
+from memforest.write.turns import GivenStatement, check_id, json_object
 
 TimeLike = datetime | date | str | int | float
 """An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
@@ -152,6 +153,49 @@ def read_update(
     if start is not None and end is not None and end <= start:
         raise InputError(f"valid_to ({end.isoformat()}) is not after valid_from ({start.isoformat()})")
     return Update(None if text is None else text.strip(), start, end)
+
+
+def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> tuple[GivenStatement, ...]:
+    """Return the statements that come with messages: mappings with the arguments of `read_statement`, which also says what it raises.
+
+    Raises:
+        InputError: if one is no mapping, or has another field.
+    """
+    known = [*signature(read_statement).parameters][1:]
+    for given in statements:
+        if not isinstance(given, Mapping) or not {"statement"} <= {*given} <= {*known}:
+            raise InputError(f"statements are mappings with {', '.join(known)}, of which the first is needed")
+    return tuple(read_statement(config, **given) for given in statements)
+
+
+def read_statement(
+    config: Config,
+    statement: str,
+    about: str | None = None,
+    attribute: str | None = None,
+    value: str | None = None,
+    since: TimeLike | None = None,
+    until: TimeLike | None = None,
+    replaces: str | None = None,
+    source: str | None = None,
+) -> GivenStatement:
+    """Return a statement that a caller has understood.
+
+    Raises:
+        InputError: if a text is empty or none, there is a value without an attribute or the other way round, or the time ends before
+            it begins.
+        TimestampError: if a time cannot be read.
+    """
+    texts = {"about": about, "attribute": attribute, "value": value, "replaces": replaces, "source": source}
+    for name, text in {"statement": statement, **texts}.items():
+        if text is not None or name == "statement":
+            check_id(text, name, MAX_FACT_CHARS)
+    if (value is None) != (attribute is None):
+        raise InputError("attribute and value go together: what of it, and how it is now; give both, or none")
+    start, end = read_time(since, config, "since"), read_time(until, config, "until")
+    if start is not None and end is not None and end <= start:
+        raise InputError(f"until ({end.isoformat()}) is not after since ({start.isoformat()})")
+    return GivenStatement(statement.strip(), start=start, end=end, **texts)
 
 
 def read_deletion(

@@ -30,12 +30,14 @@ from memforest.memory.options import (
     read_moment,
     read_question,
     read_rebuild,
+    read_statement,
+    read_statements,
     read_time,
     read_update,
     read_window,
     to_ms_or_none,
 )
-from memforest.memory.pool import NOBODY, MemoryPool
+from memforest.memory.pool import NOBODY, Absent, MemoryPool
 from memforest.memory.transfer import backup_memory, export_memory, import_memory, merge_from_directory
 from memforest.memory.verbs import takes_options_of, verb
 from memforest.plain import Listing
@@ -128,8 +130,10 @@ class AsyncUserMemory:
         *,
         session_id: str | None = None,
         timestamp: TimeLike | None = None,
-        infer: bool = True,
+        infer: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
+        statements: Sequence[Mapping[str, Any]] = (),
+        doubtful: bool = False,
         budget: Budget | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
@@ -143,8 +147,13 @@ class AsyncUserMemory:
             content: a text, a message or a list of messages, as for `AsyncMemForest.ingest_session`.
             session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
             timestamp: the time of messages that have none.
-            infer: False stores the text verbatim, without extraction.
+            infer: False stores the text verbatim, without extraction; True when not given, but for a call with `statements`.
             metadata: kept with each of the messages, beside what they have themselves; see `filters` of `search` and `list`.
+            statements: what you have understood of these messages already. Each is a mapping with the arguments of `remember`,
+                of which only ``statement`` is needed; ``source`` is the ``id`` of the message that says it, the last one when
+                not given. No model reads the messages then, unless `infer` is True.
+            doubtful: return earlier statements too that these may have ended: `IngestResult.doubtful`. No model is asked, and
+                nothing more embedded; all vectors of the memory are read where it has not been searched before.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
             idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
                 one did. See `AsyncMemForest.ingest_session`.
@@ -154,7 +163,7 @@ class AsyncUserMemory:
             IdempotencyError: if the key was given with another request before.
             InputError: if a message is malformed, none has text, or one has the id of another message of the session;
                 nothing was stored, and an unknown user stays unknown. A message whose text is missing or cannot be text is
-                refused alone: see `IngestResult.refused`.
+                refused alone: see `IngestResult.refused`. Statements have the errors of `remember`.
         """
         if isinstance(content, str):
             content = {"role": "user", "content": content}
@@ -162,15 +171,25 @@ class AsyncUserMemory:
             content = [content]
         when = None if timestamp is None else read_time(timestamp, self._config, "timestamp")
         given = SessionInput(
-            session_id, messages_of(content), when, infer, metadata=metadata, idempotency_key=idempotency_key
+            session_id, messages_of(content), when, metadata=metadata, idempotency_key=idempotency_key
         )
+        understood, infer = (
+            read_statements(self._config, statements),
+            not statements if infer is None else infer,
+        )
+        given = replace(given, infer=infer, statements=understood, doubtful=doubtful)
+        return await self._append(given, budget=budget, on_progress=on_progress)
+
+    async def _append(self, given: SessionInput, **how: Any) -> IngestResult:
+        """Append to a session; a user without a memory gets one, unless there is something to be replaced."""
         new = await redacted(given, self._config)
 
         def check(label: str) -> None:
             read_turns(new, self._config, label, floor_ms(self._config.clock()))
 
-        async with self._pool.open(self.user_id, check=check) as memory:
-            return await as_raised(memory.append(new, budget=budget, on_progress=on_progress))
+        absent: Absent = "refused" if any(one.replaces for one in given.statements) else "made"
+        async with self._pool.open(self.user_id, absent, check=check) as memory:
+            return await as_raised(memory.append(new, **how))
 
     @verb("upsert_memory")
     async def import_file(
@@ -655,6 +674,46 @@ class AsyncUserMemory:
         """
         given = read_update(self._config, text, valid_from, valid_to)
         return await self._do(Memory.update, fact_id, given)
+
+    @verb("upsert_memory")
+    async def remember(
+        self,
+        statement: str,
+        *,
+        about: str | None = None,
+        attribute: str | None = None,
+        value: str | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
+        replaces: str | None = None,
+        source: tuple[str, str] | None = None,
+    ) -> CorrectionView:
+        """Remember one statement that you have understood, and end the one that it replaces; no model is asked. `undo` takes it back.
+
+        Where no turn says it, the statement itself is stored as said now by the user, in the session of the day that
+        `add` takes for what it stores verbatim. It holds for whatever is extracted anew, and goes with its turn.
+
+        Args:
+            statement: what is so, best with names instead of "I".
+            about: whom or what it is about; who said it when not given.
+            attribute: what of that it tells, as a timeline calls it: "residence", "gym".
+            value: what the attribute is; it ends the value before.
+            since: from when on it is so; when not given, what the statement states, else when it was said.
+            until: until when it was so, exclusive.
+            replaces: id of a fact that was so until then. It stays true of its time; what was not yet so then is forgotten.
+            source: session id and turn id of a turn that says it.
+
+        Raises:
+            InputError: if the statement is empty, the time ends before it begins, or there is a value without an attribute.
+            NotFoundError: if there is no such fact to replace, or no such turn.
+            CorrectionError: if the fact was corrected, replaced or forgotten already; the message names what holds now.
+        """
+        given = read_statement(self._config, statement, about, attribute, value, since, until, replaces)
+        if source is not None:
+            return await self._do(Memory.remember_at, given, *source)
+        said = {"role": "user", "content": given.text}
+        done = await self._append(SessionInput(None, (said,), infer=False, statements=(given,)))
+        return done.remembered[0]
 
     @verb("update_memory")
     async def pin(self, fact_id: str) -> CorrectionView:

@@ -97,7 +97,12 @@ class ChunksSaid:
         return one.said_ms > correction.made_ms and not known
 
     def _about(self, correction: Correction) -> list[OccurrenceRow]:
-        """Return what a correction is about: what has its identity, else in each chunk what stands in its place."""
+        """Return what a correction is about: what has its identity, else in each chunk what stands in its place.
+
+        What was remembered is about nothing that was extracted.
+        """
+        if correction.kind == "remember":
+            return []
         own = [one for one in self.said if self.facts[one.fact].fact_id == correction.fact_id]
         held = {
             SentencePlace(self.texts[one.turn].session_id, self.texts[one.turn].turn_id, one.quote)

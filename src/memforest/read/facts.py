@@ -20,12 +20,14 @@ from memforest.errors import InputError, NotFoundError
 from memforest.plain import Listing
 from memforest.read.corrections import corrections_about
 from memforest.read.quoting import Sayings, read_sayings, saying_at, told_of
+from memforest.read.results import Doubt
 from memforest.read.stored import FactPage, FactView, HistoryEntry, turn_sources
 from memforest.read.views import ViewContext, stored_session
 from memforest.reading.states import holds_many
 from memforest.search.as_of import moment_notes
 from memforest.search.filters import Standing, allowed_facts
 from memforest.search.snapshot import OPEN
+from memforest.search.succession import doubtful, open_reader
 from memforest.search.timeline import segments_of
 from memforest.store import corrections, evidence, meta, sessions
 from memforest.store import facts as facts_rows
@@ -122,6 +124,18 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
             )
         )
     return found
+
+
+def doubts(context: ViewContext, model: str, new: Collection[int]) -> tuple[Doubt, ...]:
+    """Return the earlier statements that new facts may have ended; none where vectors of the embedder cannot be read so."""
+    reader = open_reader(model)
+    found = [] if reader is None else doubtful(context.snapshot, reader, new)
+    rows = {row for pair in found for row in pair}
+    of = ToldFacts.read(context, rows, rows)
+    return tuple(
+        Doubt(of.facts[row].fact_id, of.text(row), from_ms(of.facts[row].said_ms), turn_sources(of.said[by]))
+        for row, by in found
+    )
 
 
 def naming(context: ViewContext, entity: int) -> list[int]:
@@ -322,12 +336,13 @@ def _supported(
     return {fact for fact, turn in pairs if turn in turns}
 
 
-_DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten"]] = {
+_DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten", "remembered"]] = {
     "update": "corrected",
     "pin": "pinned",
     "forget": "forgotten",
+    "remember": "remembered",
 }
-_ORDER = ("said", "corrected", "pinned", "forgotten", "undone", "superseded")
+_ORDER = ("said", "corrected", "remembered", "pinned", "forgotten", "undone", "superseded")
 """Of what was recorded at one instant."""
 
 
@@ -345,7 +360,9 @@ def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
     facts = [fact for one in sorted(ids) if (fact := facts_rows.fact_by_id(context.tx, one)) is not None]
     if not facts and not made:
         raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
-    entries = [entry for one in made for entry in _decided_of(one)]
+    instead = {(one.fact_id, one.made_ms) for one in made if one.kind == "remember"}
+    told = [one for one in made if not (one.hides and (one.fact_id, one.made_ms) in instead)]
+    entries = [entry for one in told for entry in _decided_of(one)]
     for fact in facts:
         entries += _said(context.tx, fact.row, fact.fact_id)
         entries += _superseded(context, fact.row, fact.fact_id)
@@ -372,7 +389,7 @@ def _decided_of(one: Correction) -> list[HistoryEntry]:
         fact_id=one.made or one.fact_id,
         text=one.said if one.text is None else one.text,
         key=one.key,
-        replaced=None if one.made is None else one.said,
+        replaced=one.said if one.kind == "update" else None,
     )
     if one.undone_ms is None:
         return [entry]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
 from memforest.plain import Result, Several
-from memforest.read.stored import Source
+from memforest.read.stored import CorrectionView, Source
 from memforest.reading.clauses import in_full
 from memforest.reading.timestamps import show_dates, zone_named
 from memforest.records import Precision, QuestionPlan, Refused, ResolvedDate, SpokenText, StepUsage
@@ -143,6 +143,19 @@ class ChunkReport(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Doubt(Result):
+    """An earlier statement, the fact `fact_id`, which was `said` then, and which a new one `by` these turns may have ended.
+
+    `remember` with ``replaces=fact_id`` says that it has.
+    """
+
+    fact_id: str
+    text: str
+    said: datetime
+    by: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
     """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
 
@@ -172,6 +185,10 @@ class IngestResult(Result):
     that is still there. What the first one cost, and its warnings, are not kept."""
     deferred: bool = False
     """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
+    remembered: tuple[CorrectionView, ...] = ()
+    """The statements that were given with the turns; the `key` of each takes it back."""
+    doubtful: tuple[Doubt, ...] = ()
+    """Earlier statements that these may have ended, if they were asked for, the likeliest first."""
 
     @property
     def unchanged(self) -> bool:

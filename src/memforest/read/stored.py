@@ -12,9 +12,10 @@ from typing import Any, Literal, overload
 
 from memforest.plain import Result, Several, T_co
 from memforest.records import ResolvedDate, SpokenText, StepUsage, TimeSource
+from memforest.store.corrections import Correction
 from memforest.store.directory import Unreadable
 from memforest.text import cut
-from memforest.times import html_table
+from memforest.times import from_ms, html_table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -366,15 +367,16 @@ class UserPage(_Page[str]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorrectionView(Result):
-    """What a person has decided of a statement: an ``"update"``, a ``"pin"`` or a ``"forget"``.
+    """What was decided of a statement: an ``"update"``, a ``"pin"`` or a ``"forget"``; or one that a caller told to ``"remember"``.
 
     `key` takes it back (`undo`). `fact_id` is the statement that it is about, and `said` how that was worded when the correction
     was `made`; it is `undone` since then, or None. Of an update `new_fact_id` is the statement that holds instead, `text` what
-    it says, and `start` and `end` the time that it states, [start, end), if any.
+    it says, and `start` and `end` the time that it states, [start, end), if any. These are those of a remembered one too, which
+    is about itself where it replaces none.
     """
 
     key: str
-    kind: Literal["update", "pin", "forget"]
+    kind: Literal["update", "pin", "forget", "remember"]
     fact_id: str
     said: str
     made: datetime
@@ -383,6 +385,22 @@ class CorrectionView(Result):
     text: str | None = None
     start: datetime | None = None
     end: datetime | None = None
+
+    @classmethod
+    def of(cls, stored: Correction) -> CorrectionView:
+        """Return a stored correction as people see it."""
+        return cls(
+            key=stored.key,
+            kind=stored.kind,
+            fact_id=stored.fact_id,
+            said=stored.said,
+            made=from_ms(stored.made_ms),
+            undone=None if stored.undone_ms is None else from_ms(stored.undone_ms),
+            new_fact_id=stored.made,
+            text=stored.text,
+            start=None if stored.start_ms is None else from_ms(stored.start_ms),
+            end=None if stored.end_ms is None else from_ms(stored.end_ms),
+        )
 
     def _line(self) -> str:
         gone = "" if self.undone is None else ", undone"
@@ -395,13 +413,14 @@ class HistoryEntry(Result):
     """One thing that happened to a statement, at the time `at` when this memory recorded it.
 
     - ``"said"``: it was said, by `speaker` at the time `said`; `quote` are the words, and `sources` the turns.
+    - ``"remembered"``: a caller told the memory to remember `text`, as the fact `fact_id`.
     - ``"corrected"``: a person put `text` in the place of `replaced`, and the fact `fact_id` in that of the fact before.
     - ``"pinned"``, ``"forgotten"``: a person decided so of `fact_id`.
     - ``"undone"``: the correction with this `key` was taken back.
     - ``"superseded"``: another value took its place: what `text` says, from `said` on.
     """
 
-    kind: Literal["said", "corrected", "pinned", "forgotten", "undone", "superseded"]
+    kind: Literal["said", "remembered", "corrected", "pinned", "forgotten", "undone", "superseded"]
     at: datetime
     fact_id: str
     text: str

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,6 +31,7 @@ from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
 from memforest.search.filters import Allowed, Search, fact_places
 from memforest.search.snapshot import Snapshot
+from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
 from memforest.store.snapshot import wordings
 from memforest.text import entity_key
@@ -56,6 +58,11 @@ MARGIN = 0.7
 """Of those within so much of the best logit, the one that was said last is the successor."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
+CHANGES = slice(STANCES.index("begins"), TELLING)
+"""The stances that tell a change: that something begins, takes another's place, ends, or is corrected."""
+DOUBT, DOUBT_SPREAD, MOST_DOUBTS = 0.45, 0.02, 3
+"""Least likeness by which a statement puts an earlier one in doubt, what it rises by with the logarithm of how many there are, and
+most that are named. Chosen on the cases of the first two files of everyday cases (docs/correcting.md)."""
 NEAREST = 64
 """How many of the later statements are read, the nearest to the question or to the earlier statement."""
 
@@ -149,11 +156,11 @@ def features(
         [
             *_nearness(question, earlier, later),
             *_nearness(question @ slot, earlier @ slot, later @ slot),
-            _odds(stance[:, :TELLING].sum(1)),
-            _odds(share["begins"] + share["replaces"] + share["ends"]),
-            *(_odds(share[one]) for one in ("near", "other", "planned", "event")),
-            _odds(share["past"] + share["denied"]),
-            _odds(stance_before[:, :TELLING].sum(1)),
+            odds(stance[:, :TELLING].sum(1)),
+            odds(share["begins"] + share["replaces"] + share["ends"]),
+            *(odds(share[one]) for one in ("near", "other", "planned", "event")),
+            odds(share["past"] + share["denied"]),
+            odds(stance_before[:, :TELLING].sum(1)),
         ],
         axis=1,
     )
@@ -161,15 +168,19 @@ def features(
 
 def _nearness(question: Floats, earlier: Floats, later: Floats) -> list[Floats]:
     """Return how near the directions of a question and two statements are, and the later one against the other two."""
-    q, e, n = (
-        each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-9)
-        for each in (question, earlier, later)
-    )
-    before, now, moved = (q * e).sum(1), (q * n).sum(1), (e * n).sum(1)
+    asked, first, last = map(directions, (question, earlier, later))
+    before, now, moved = (asked * first).sum(1), (asked * last).sum(1), (first * last).sum(1)
     return [before, now, moved, now - before, np.minimum(now, moved), now * moved]
 
 
-def _odds(share: Floats) -> Floats:
+def directions(vectors: Floats) -> Floats:
+    """Return vectors, shape (n, d), brought to length 1."""
+    found: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return found
+
+
+def odds(share: Floats) -> Floats:
+    """Return the logarithms of the odds of some shares, bounded, so that they are about as large as cosines."""
     share = np.clip(share, 2e-3, 1 - 2e-3)
     result: Floats = np.log(share / (1 - share)) / 3
     return result
@@ -229,6 +240,39 @@ def successor(
     near = np.flatnonzero(logits >= logits.max() - MARGIN)
     best = near[place[rows[near]].argmax()]
     return int(rows[best]), bool(logits[best] >= SURE)
+
+
+def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[tuple[int, int]]:
+    """Return pairs of an earlier fact and of a new one that may have ended it, by row id, the likeliest first; no question is needed.
+
+    Both are by one speaker; how near they are counts, that the new one tells a change, and that the earlier one tells how a
+    thing stands. A fact without a vector puts nothing in doubt.
+
+    Args:
+        snapshot: of the memory, with the new facts.
+        reader: weights for the memory's embedder.
+        new: the new facts, by row id.
+    """
+    facts, until = snapshot.facts, valid_until(snapshot)
+    found: dict[int, tuple[float, int]] = {}
+    for row in snapshot.rows_of_facts(sorted(new)):
+        at = facts.said_ms[row]
+        before = facts.vectors.filled & (facts.said_ms <= at - APART_MS) & (until > at)
+        rows = np.flatnonzero(before & (facts.speaker == facts.speaker[row]))
+        if not facts.vectors.filled[row] or not len(rows):
+            continue
+        bar = DOUBT + DOUBT_SPREAD * math.log(len(rows))
+        near = np.argsort(-facts.vectors.cosines_at(rows, facts.vectors[row]), kind="stable")
+        rows = rows[near[:NEAREST]]
+        both = facts.vectors[np.r_[rows, row]].astype(np.float64)
+        told, moved = stances(both, reader.said, reader.stance), directions(both - reader.said)
+        likely = moved[:-1] @ moved[-1] + 0.1 * odds(told[-1:, CHANGES].sum(1))
+        likely += 0.03 * odds(told[:-1, :TELLING].sum(1))
+        for place in np.flatnonzero(likely >= bar).tolist():
+            fact, doubt = int(facts.ids[rows[place]]), (float(likely[place]), int(facts.ids[row]))
+            found[fact] = max(doubt, found.get(fact, doubt))
+    ordered = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+    return [(fact, by) for fact, (_, by) in ordered[:MOST_DOUBTS]]
 
 
 class Person:

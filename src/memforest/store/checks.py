@@ -276,12 +276,12 @@ _ENTITIES: tuple[Check, ...] = (
 
 _CORRECTIONS: tuple[Check, ...] = (
     (
-        f"""SELECT id, kind FROM correction WHERE key = '' OR kind NOT IN ('update', 'pin', 'forget')
-            OR (kind = 'update') != (made IS NOT NULL AND text IS NOT NULL) OR (made IS NULL) != (text IS NULL)
-            OR made = fact_id OR precision NOT IN ({_any_of(get_args(Precision))}) OR {_no_time("made_ms", "stored_ms")}
+        f"""SELECT id, kind FROM correction WHERE key = '' OR kind NOT IN ('update', 'pin', 'forget', 'remember')
+            OR (kind IN ('update', 'remember')) != (made IS NOT NULL AND text IS NOT NULL) OR (made IS NULL) != (text IS NULL)
+            OR (made = fact_id AND kind != 'remember') OR precision NOT IN ({_any_of(get_args(Precision))}) OR {_no_time("made_ms", "stored_ms")}
             OR (undone_ms IS NOT NULL AND ({_no_time("undone_ms")})) OR end_ms <= start_ms
             OR (start_ms IS NULL AND end_ms IS NOT NULL) OR (made IS NULL AND start_ms IS NOT NULL)
-            OR substr(fact_id, 1, 3) != 'f1:' OR length(fact_id) != 35""",
+            OR substr(fact_id, 1, 3) != 'f1:' OR length(fact_id) != 35 OR {_no_texts("state")}""",
         "correction {0} ({1!r}): its kind, statements or times cannot be",
     ),
     (

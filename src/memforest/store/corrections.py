@@ -19,7 +19,7 @@ from memforest.records import Precision
 from memforest.store.connections import AMONG, Tx, listed
 from memforest.store.facts import FactRow, facts_with_ids
 
-CorrectionKind = Literal["update", "pin", "forget"]
+CorrectionKind = Literal["update", "pin", "forget", "remember"]
 
 VERDICTS = ("", "pinned", "forgotten", "corrected")
 """What is decided of a fact, by its code in `fact.verdict`."""
@@ -41,7 +41,11 @@ class Correction:
 
     `fact_id` is the identity of the statement that it is about, and `said` how that was worded. `made` is the identity of the
     statement that an update put in its place, with the text, stated time and precision of that. `stored_ms` is when it was
-    merged, if it was made in another memory.
+    merged, if it was made in another memory. `state` is the JSON of what the caller says that `made` asserts: whom it is about,
+    the attribute and the value, or nothing, and then rules read it.
+
+    To remember is to put a statement at turns that are its places: `made` is that, and `fact_id` the one that it replaces, which
+    another correction of the same instant ends; where it replaces none, it is `made` too.
     """
 
     row: int
@@ -57,6 +61,7 @@ class Correction:
     undone_ms: int | None
     said: str
     stored_ms: int | None = None
+    state: str = "[]"
 
     @property
     def held_ms(self) -> int:
@@ -66,7 +71,17 @@ class Correction:
     @property
     def hides(self) -> bool:
         """Whether it hides the statement that it is about."""
-        return self.kind != "pin"
+        return self.kind in ("update", "forget")
+
+    @property
+    def about(self) -> list[str]:
+        """What the caller says that its statement asserts: of whom, and where given, which attribute and value."""
+        return list(json.loads(self.state))
+
+    @property
+    def told(self) -> str:
+        """All words of the statement that it made, in its text and in what the caller says that it asserts."""
+        return "\n".join((self.text or "", *self.about))
 
 
 class SentencePlace(NamedTuple):
@@ -143,6 +158,22 @@ def undo_correction(tx: Tx, row: int, now_ms: int) -> None:
 def correction_with_key(tx: Tx, key: str) -> Correction | None:
     """Return the correction with that key, or None."""
     return tx.row(Correction, f"SELECT {_COLUMNS} FROM correction c WHERE c.key = ?", (key,))
+
+
+def ended_with(tx: Tx, one: Correction) -> list[Correction]:
+    """Return what ends or hides the statement that a remembered one replaces, as long as that holds."""
+    found = corrections_of(tx, {one.fact_id}) if one.kind == "remember" else ()
+    return [
+        each for each in found if (each.fact_id, each.made_ms) == (one.fact_id, one.made_ms) and each.hides
+    ]
+
+
+def remembered_at(tx: Tx, session: int) -> set[int]:
+    """Return the ordinals of the turns of a session at which a statement was remembered, also if that was taken back."""
+    sql = """SELECT t.ordinal FROM turn t JOIN session s ON s.id = t.session
+             JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
+             JOIN correction c ON c.id = p.correction WHERE t.session = ? AND c.kind = 'remember'"""
+    return set(tx.column(sql, (session,)))
 
 
 def correction_with_row(tx: Tx, row: int) -> Correction:

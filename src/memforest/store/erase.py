@@ -345,8 +345,11 @@ def corrections_reached(
 def rewrite_correction(tx: Tx, one: Correction) -> None:
     """Write otherwise what a correction is, says and puts in the place of its statement."""
     tx.execute(
-        "UPDATE correction SET kind = ?, made = ?, text = ?, start_ms = ?, end_ms = ?, precision = ?, said = ? WHERE id = ?",
-        (one.kind, one.made, one.text, one.start_ms, one.end_ms, one.precision, one.said, one.row),
+        "UPDATE correction SET kind = ?, made = ?, text = ?, start_ms = ?, end_ms = ?, precision = ?, said = ?, state = ? WHERE id = ?",
+        (
+            *(one.kind, one.made, one.text, one.start_ms, one.end_ms, one.precision),
+            *(one.said, one.state, one.row),
+        ),
     )
 
 

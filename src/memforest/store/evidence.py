@@ -20,12 +20,17 @@ QUOTED_MAKERS = ("local-", "verbatim")
 """Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
 
 
+_ENDS = """EXISTS (SELECT 1 FROM correction r
+    WHERE r.kind = 'remember' AND r.fact_id = k.fact_id AND r.made_ms = k.made_ms)"""
+"""A correction `k` only ends a statement, as another was remembered in its place."""
+
+
 class FactOccurrence(NamedTuple):
     """One occurrence of a fact: what made the statement, and the turns it was made from, by row id, in their order.
 
     `quote` is None when it is all of the only turn. `before` is the turn before the last one, None for a session's first.
     `first` is whether the fact has its wording from here. `corrected_ms` is when the fact was put in the place of what was said
-    here, and `shown` whether it is not hidden.
+    here, but for one that was only ended, and `shown` whether it is not hidden.
     """
 
     maker: str
@@ -82,8 +87,8 @@ def fact_sayings(
     Those with the ids `without` are left out.
     """
     found = tx.execute(
-        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL,
-                k.made_ms, f.verdict < 2, t.id, p.id FROM occurrence o
+        f"""SELECT o.fact, o.id, CASE k.kind WHEN 'remember' THEN 'remembered' ELSE coalesce(c.maker, '') END, CAST(o.quote AS BLOB), o.text IS NULL,
+                CASE WHEN k.kind = 'update' AND NOT {_ENDS} THEN k.made_ms END, f.verdict < 2, t.id, p.id FROM occurrence o
             JOIN fact f ON f.id = o.fact JOIN chunk c ON c.id = o.chunk
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1

@@ -194,7 +194,7 @@ CREATE INDEX name_use_entity ON name_use (entity);
 CREATE TABLE correction (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL CHECK (kind IN ('update', 'pin', 'forget')),
+    kind TEXT NOT NULL CHECK (kind IN ('update', 'pin', 'forget', 'remember')),
     fact_id TEXT NOT NULL,
     made TEXT,
     text TEXT,
@@ -204,7 +204,8 @@ CREATE TABLE correction (
     made_ms INTEGER NOT NULL,
     undone_ms INTEGER,
     said TEXT NOT NULL DEFAULT '',
-    stored_ms INTEGER
+    stored_ms INTEGER,
+    state TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 CREATE INDEX correction_fact ON correction (fact_id);
 CREATE INDEX correction_made ON correction (made) WHERE made IS NOT NULL;

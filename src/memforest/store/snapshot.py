@@ -166,7 +166,7 @@ def turns_with_hidden_places(tx: Tx, at_ms: int = NOW) -> list[int]:
     return tx.column(
         f"""SELECT DISTINCT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
             JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
-            WHERE {HOLDS} AND c.kind != 'pin' ORDER BY t.id""",
+            WHERE {HOLDS} AND c.kind IN ('update', 'forget') ORDER BY t.id""",
         (at_ms, at_ms),
     )
 

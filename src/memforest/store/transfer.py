@@ -97,7 +97,7 @@ MEMORY = (
     Part("entity", "key label kind"),
     Part(
         "correction",
-        "key kind fact_id made text start_ms end_ms precision made_ms undone_ms said stored_ms",
+        "key kind fact_id made text start_ms end_ms precision made_ms undone_ms said stored_ms state:json",
     ),
     Part(
         "correction_place",

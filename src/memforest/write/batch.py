@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -23,6 +23,7 @@ from memforest.models.ledger import Ledger, current_ledger
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.host import MemoryHost
 from memforest.read.results import ChunkReport, IngestResult, usage
+from memforest.read.stored import CorrectionView
 from memforest.read.summaries import Summaries
 from memforest.reading.steps import Steps
 from memforest.records import Refused
@@ -200,6 +201,10 @@ class Batch:
         for at, name in last.items():
             self.writer.watch.say("finished", name, int(at not in self._errors), int(at in self._errors), 1)
 
+    def facts_of(self, at: int) -> Collection[int]:
+        """Return the facts that a session has added or added to, by row id."""
+        return self._committed[at].facts if at in self._committed else ()
+
     @property
     def changed(self) -> bool:
         """Whether anything was written that summaries may be missing for."""
@@ -305,6 +310,7 @@ class Batch:
             superseded=tuple(done.superseded),
             chunks=self._deferred.get(at, done.chunks),
             deferred=at in self._deferred,
+            remembered=tuple(map(CorrectionView.of, stored.remembered)),
             refused=stored.refused,
             redacted=stored.redacted,
             replaced=stored.replaced,

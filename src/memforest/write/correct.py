@@ -10,7 +10,6 @@ snapshot is read.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,22 +21,22 @@ from numpy.typing import NDArray
 from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import CorrectionError, InputError, ModelError, NotFoundError
-from memforest.read.corrections import corrections_about
 from memforest.read.stored import CorrectionView
 from memforest.reading.canonical import fact_identity
 from memforest.reading.extract_local import read_statement
 from memforest.reading.timestamps import keep_zone, zone_of
-from memforest.records import Precision
-from memforest.store import corrections, facts, meta
+from memforest.store import corrections, facts, meta, sessions
 from memforest.store.connections import Tx
-from memforest.store.corrections import HIDDEN, PINNED, Correction, CorrectionKind, Verdict
+from memforest.store.corrections import PINNED, Correction, CorrectionKind, Verdict
 from memforest.store.facts import FactRow
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.write.batch import SessionWriter
 from memforest.write.corrections import chunks_about, note_places, settle_chunks
 from memforest.write.rebuild import keep_writers_embedder
+from memforest.write.remember import about_fact, decide, hidden_by, newest, precision_of, remember, shown
 from memforest.write.reword import drop_chosen
+from memforest.write.turns import GivenStatement, redacted_statement
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ async def update(writer: SessionWriter, fact_id: str, given: Update) -> Correcti
     vectors = {} if writer.vectors is None else await writer.vectors.make([text], "fact")
 
     def write(tx: Tx) -> _Done:
-        fact = _shown(tx, fact_id)
+        fact = shown(tx, fact_id)
         return _make(tx, writer, fact, _instead(tx, writer.config, fact, given), vectors)
 
     return await _corrected(writer, write)
@@ -72,10 +71,28 @@ async def mark(writer: SessionWriter, fact_id: str, kind: CorrectionKind) -> Cor
     """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""
 
     def write(tx: Tx) -> _Done:
-        fact = _shown(tx, fact_id)
+        fact = shown(tx, fact_id)
         if kind == "pin" and fact.verdict == PINNED:
-            raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
-        return _make(tx, writer, fact, _about(fact, kind), {})
+            raise CorrectionError(f"fact {fact_id} is pinned already{newest(tx, fact)}")
+        return _make(tx, writer, fact, about_fact(fact, kind), {})
+
+    return await _corrected(writer, write)
+
+
+async def remember_at(
+    writer: SessionWriter, given: GivenStatement, session_id: str, turn_id: str
+) -> CorrectionView:
+    """Remember what a stored turn says; see `AsyncUserMemory.remember`."""
+    given = await to_thread(redacted_statement, given, writer.config)
+
+    def write(tx: Tx) -> _Done:
+        session = sessions.find_session(tx, session_id)
+        turn = None if session is None else sessions.turn_with_id(tx, session.row, turn_id)
+        if turn is None:
+            where = f"{cut(repr(turn_id), 60)} of session {cut(repr(session_id), 60)}"
+            raise NotFoundError(f"there is no turn {where}; sources of evidence name turns")
+        done = remember(tx, writer.config, given, turn)
+        return done, _settle(tx, chunks_about(tx, [done]), {})
 
     return await _corrected(writer, write)
 
@@ -92,15 +109,16 @@ async def undo(writer: SessionWriter, key: str) -> CorrectionView:
         if found.undone_ms is not None:
             when = from_ms(found.undone_ms)
             raise CorrectionError(f"correction {key} was undone already, on {when:%Y-%m-%d %H:%M} UTC")
-        after = [] if found.made is None else _hiding(tx, found.made)
-        if after:
+        together = [found, *corrections.ended_with(tx, found)]
+        for after in (each for one in together if one.made for each in hidden_by(tx, one.made)):
             raise CorrectionError(
-                f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
+                f"what correction {key} made was itself corrected; undo({after.key!r}) takes that back first"
             )
-        done = replace(found, undone_ms=to_ms(writer.config.clock()))
-        chunks = chunks_about(tx, [found])
-        corrections.undo_correction(tx, found.row, done.undone_ms or 0)
-        return done, _settle(tx, writer, chunks, {})
+        undone_ms = to_ms(writer.config.clock())
+        chunks = chunks_about(tx, together)
+        for one in together:
+            corrections.undo_correction(tx, one.row, undone_ms)
+        return replace(found, undone_ms=undone_ms), _settle(tx, chunks, {})
 
     return await _corrected(writer, write)
 
@@ -120,23 +138,12 @@ async def _corrected(writer: SessionWriter, work: Callable[[Tx], _Done]) -> Corr
     if unembedded:
         with suppress(ModelError):  # it is corrected; resume() makes what is left
             await writer.fill_vectors()
-    return CorrectionView(
-        key=correction.key,
-        kind=correction.kind,
-        fact_id=correction.fact_id,
-        said=correction.said,
-        made=from_ms(correction.made_ms),
-        undone=None if correction.undone_ms is None else from_ms(correction.undone_ms),
-        new_fact_id=correction.made,
-        text=correction.text,
-        start=None if correction.start_ms is None else from_ms(correction.start_ms),
-        end=None if correction.end_ms is None else from_ms(correction.end_ms),
-    )
+    return CorrectionView.of(correction)
 
 
 def _text(writer: SessionWriter, fact_id: str, given: Update) -> str:
     with writer.db.read() as tx:
-        return _instead(tx, writer.config, _shown(tx, fact_id), given).text or ""
+        return _instead(tx, writer.config, shown(tx, fact_id), given).text or ""
 
 
 def _make(
@@ -146,66 +153,17 @@ def _make(
     correction: Correction,
     vectors: Mapping[bytes, NDArray[np.float32]],
 ) -> _Done:
-    now_ms = to_ms(writer.config.clock())
-    correction = replace(correction, key=f"c:{secrets.token_hex(8)}", made_ms=now_ms)
-    row = corrections.add_correction(tx, correction)
+    correction = decide(tx, writer.config, correction)
     chunks = {one.chunk for one in facts.occurrences(tx, (fact.row,))[fact.row]}
-    note_places(tx, row, fact.row, chunks)
-    return correction, _settle(tx, writer, chunks, vectors)
+    note_places(tx, correction.row, fact.row, chunks)
+    return correction, _settle(tx, chunks, vectors)
 
 
-def _settle(
-    tx: Tx, writer: SessionWriter, chunks: Collection[int], vectors: Mapping[bytes, NDArray[np.float32]]
-) -> bool:
+def _settle(tx: Tx, chunks: Collection[int], vectors: Mapping[bytes, NDArray[np.float32]]) -> bool:
     """Apply the corrections to some chunks; return whether a fact lacks its vector now."""
     settled = settle_chunks(tx, sorted(chunks), vectors)
     drop_chosen(tx)
     return settled.unembedded
-
-
-def _about(fact: FactRow, kind: CorrectionKind) -> Correction:
-    return Correction(0, "", kind, fact.fact_id, None, None, None, None, "unknown", 0, None, fact.text)
-
-
-def _shown(tx: Tx, fact_id: str) -> FactRow:
-    """Return a fact that is not hidden.
-
-    Raises:
-        NotFoundError: if there is none with that id.
-        CorrectionError: if it was forgotten or corrected.
-    """
-    fact = facts.fact_by_id(tx, fact_id)
-    if fact is None:
-        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
-    if fact.verdict >= HIDDEN:
-        raise CorrectionError(f"fact {fact_id} is {corrections.VERDICTS[fact.verdict]}{_newest(tx, fact)}")
-    return fact
-
-
-def _newest(tx: Tx, fact: FactRow) -> str:
-    """Return what can be done with a statement of which something is decided: the statement that holds, and the key."""
-    there = corrections_about(tx, [fact.row])[fact.row]  # it may be another wording of what was decided of
-    hiding = _hiding(tx, fact.fact_id) or [one for one in there if one.hides]
-    if not hiding:
-        pins = [one for one in (*there, *corrections.corrections_of(tx, {fact.fact_id})) if one.kind == "pin"]
-        return f"; undo({pins[-1].key!r}) takes that back" if pins else ""
-    last = hiding[-1]
-    holds, seen = last.made, {fact.fact_id}
-    while holds is not None and holds not in seen and (after := _hiding(tx, holds)):
-        seen.add(holds)
-        holds = after[-1].made
-    now = f"; what holds is fact {holds}" if holds is not None else ""
-    return f"{now}; undo({last.key!r}) takes that back"
-
-
-def _hiding(tx: Tx, fact_id: str) -> list[Correction]:
-    """Return the corrections that hold and hide a statement, unless a later one has made it again."""
-    found = corrections.corrections_of(tx, {fact_id})
-    return [
-        one
-        for at, one in enumerate(found)
-        if one.fact_id == fact_id and one.hides and all(after.made != fact_id for after in found[at + 1 :])
-    ]
 
 
 def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction:
@@ -230,7 +188,7 @@ def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction
             start, precision = to_ms(told.start), told.precision
             end = None if told.end is None else to_ms(told.end)
     if given.start is not None:
-        start, precision = to_ms(given.start), _precision(given.start, config)
+        start, precision = to_ms(given.start), precision_of(given.start, config)
         end = None if end is not None and end <= start else end
     if given.end is not None:
         end = to_ms(given.end)
@@ -247,14 +205,8 @@ def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction
     same_time = (start, end) == (fact.start_ms, fact.end_ms)
     if made == fact.fact_id or (text == fact.text and same_time):
         raise InputError("the statement says that already; give another text, valid_from or valid_to")
-    about = _about(fact, "update")
+    about = about_fact(fact, "update")
     return replace(about, made=made, text=text, start_ms=start, end_ms=end, precision=precision)
-
-
-def _precision(when: datetime, config: Config) -> Precision:
-    """Return how exact a given time is meant: a midnight stands for its day."""
-    local = when.astimezone(config.zone)
-    return "day" if (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0) else "instant"
 
 
 Pair = tuple[int, int]

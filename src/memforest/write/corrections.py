@@ -2,7 +2,7 @@
 
 Whatever is extracted, now or anew, is shown as people have decided: a fact gets the verdict that follows from the
 corrections about it (`memforest.read.corrections`), and an update puts another fact at the same turns, also where
-nothing at all is extracted.
+nothing at all is extracted. What was remembered stands at its turns in the same way.
 
 `retract_chunk` and `retract_session` delete facts, leaves and derived rows in the same transaction, when a session grows
 past a half-full chunk or `replace=True` overwrites it.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from memforest.read.corrections import ChunksSaid, verdicts
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import EntityBook, speaker_key, tie_end
+from memforest.reading.entities import merge_mentions
 from memforest.reading.extract_local import read_statement
 from memforest.reading.timestamps import stored_zone, zone_named
+from memforest.records import Mention, State
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import digest
 from memforest.store import corrections as corrections_rows
@@ -141,12 +143,12 @@ _Wanted = dict[int, dict[tuple[int, tuple[int, ...]], _Spot]]
 
 
 def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
-    """Return where the statements of updates are to stand, those of updates of corrected statements too."""
+    """Return where the statements that people gave are to stand, those of updates of such statements too."""
     wanted: _Wanted = {}
     corrections = dict(said.corrections)
     queue = []
     for one in list(corrections.values()):
-        if one.kind == "update":
+        if one.made is not None:
             spots = [
                 _Spot(hit.chunk, hit.turns, hit.quote, hit.speaker, hit.said_ms, hit.tie[:-_TIE_END])
                 for hit in said.hits.get(one.row, ())
@@ -183,7 +185,7 @@ def _silent_spots(tx: Tx, said: ChunksSaid, correction: Correction) -> list[_Spo
 
 
 class _Instead:
-    """Writes the statements that updates put in the place of others, inside one write transaction."""
+    """Writes the statements that people gave, in the place of others or by themselves, inside one write transaction."""
 
     def __init__(self, tx: Tx, vectors: Vectors) -> None:
         self._tx = tx
@@ -207,7 +209,7 @@ class _Instead:
 
     def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
         ensure_wordings(self._tx)
-        assert correction.made is not None  # it is an update
+        assert correction.made is not None  # else it is wanted nowhere
         fact = facts_rows.fact_by_id(self._tx, correction.made)
         stored = fact is not None
         for spot in sorted(spots, key=lambda one: (one.said_ms, one.place)):
@@ -227,6 +229,12 @@ class _Instead:
         statement = read_statement(
             text, speaker=spot.speaker, participants=speakers, said=from_ms(spot.said_ms), zone=self._zone
         )
+        if about := correction.about:
+            statement = replace(
+                statement,
+                mentions=merge_mentions((*statement.mentions, Mention(about[0]))),
+                states=(State(about[0], about[1], about[2]),) if about[1:] else statement.states,
+            )
         tie = f"{spot.place}{tie_end(correction.made or '')}"
         if fact is None:
             new = FactRow(

@@ -152,7 +152,7 @@ class DeletedKeys:
         found = [] if fact_id is None else corrections.corrections_of(tx, {fact_id}, undone=True)
         if keys:
             told = corrections.all_corrections(tx)
-            found += [one for one in told if names(f"{one.said}\n{one.text}", keys)]
+            found += [one for one in told if names(f"{one.said}\n{one.told}", keys)]
         return cls(fact_id, keys, frozenset(one.row for one in found))
 
     def has(self, text: str, fact_id: str | None = None) -> bool:
@@ -168,7 +168,7 @@ def left_of(
 ) -> Correction | None:
     """Return a correction without what tells of deleted text; None when nothing can be left of it.
 
-    An update whose own text tells of that hides what it is about, and puts nothing in its place.
+    An update whose own text tells of that hides what it is about, and puts nothing in its place. A remembered statement goes then.
 
     Args:
         one: the correction.
@@ -180,16 +180,19 @@ def left_of(
     def tells(text: str, fact_id: str | None = None) -> bool:
         return texts.has(text, fact_id) or not lost.isdisjoint(content_words(text))
 
+    if one.kind == "remember":
+        return None if tells(one.told, one.made) else one
     if tells(one.said, one.fact_id):
         said = next((text for text in instead if text and not tells(text)), None)
         if said is None:
             return None
         one = replace(one, said=said)
-    if one.text is None or not tells(one.text, one.made):
+    if one.text is None or not tells(one.told, one.made):
         return one
     if one.undone_ms is not None:
         return None
-    return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
+    one = replace(one, kind="forget", made=None, text=None, state="[]")
+    return replace(one, start_ms=None, end_ms=None, precision="unknown")
 
 
 @dataclass(slots=True)
@@ -245,12 +248,14 @@ def free_corrections(
         places, said = _places(tx, one, left, freed), _said(tx, one, going)
         made_by = makers.get(one.fact_id, {})
         kept = _said_at(tx, places, left).union(*made_by.values())
-        stands = places or made_by or (said and one.kind != "update")
+        stands = places or (one.kind != "remember" and (made_by or (said and one.kind != "update")))
         instead = (*said, "\n".join(dict.fromkeys(places.values())))
         now = left_of(one, instead, reached[one.row] - kept, texts) if stands else None
         makers[one.made][one.row] = kept
         if now is None:
-            freed.gone.add(one.row)
+            ended = [each.row for each in corrections.ended_with(tx, one)]  # it is so again
+            freed.gone.update((one.row, *ended))
+            freed.made |= erase.occurrences_made(tx, ended)
         elif now != one:
             erase.rewrite_correction(tx, now)
             freed.changed.add(one.row)

@@ -188,7 +188,9 @@ async def extract(
     async def read(parts: Sequence[Sequence[Chunk]]) -> None:
         for part in parts:
             made = (
-                await steps.extractor.extract(part) if stored.infer else [_verbatim(chunk) for chunk in part]
+                await steps.extractor.extract(part)
+                if stored.infer
+                else [_verbatim(chunk, stored.understood) for chunk in part]
             )
             async with gate:
                 outcomes.update(zip((chunk.ordinal for chunk in part), made, strict=True))
@@ -249,12 +251,18 @@ async def extract(
     )
 
 
-def _verbatim(chunk: Chunk) -> ChunkOutcome:
-    """Return every turn as one statement (``infer=False``); a turn that is nothing but data makes none."""
-    data = {turn.ordinal for turn in chunk.turns if not DATA_RUN.sub("", turn.text).strip()}
+def _verbatim(chunk: Chunk, understood: Collection[int]) -> ChunkOutcome:
+    """Return every turn as one statement (``infer=False``).
+
+    A turn that is nothing but data makes none, nor does one of which the caller has given a statement.
+    """
+    data = dict.fromkeys(understood, "statement given")
+    data |= {turn.ordinal: "data" for turn in chunk.turns if not DATA_RUN.sub("", turn.text).strip()}
     return ChunkOutcome(
         skipped=tuple(
-            Skipped(turn.ordinal, cut(turn.text), "data") for turn in chunk.turns if turn.ordinal in data
+            Skipped(turn.ordinal, cut(turn.text), data[turn.ordinal])
+            for turn in chunk.turns
+            if turn.ordinal in data
         ),
         candidates=tuple(
             ExtractedFact(

@@ -9,6 +9,7 @@ What it says of sessions that are here already is settled at once, the rest when
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -306,7 +307,7 @@ def merge_corrections(tx: Tx, source: Tx, merging: Merging) -> int:
             corrections.undo_correction(tx, stored.row, undone_ms)
             stored = replace(stored, undone_ms=undone_ms)
             changed.append(stored)
-        if (stored.kind, stored.made, stored.undone_ms) == ("update", one.made, None):
+        if stored.made is not None and (stored.made, stored.undone_ms) == (one.made, None):
             merging.corrections[one.row] = stored.row
         for place in standing.places.get(one.row, ()):
             at = standing.here(place)
@@ -354,7 +355,8 @@ class _Standing:
             self.places[one.row] = [*said]
             by_other = lost.get(one.fact_id)
             stands = any(turn in self._session(name)[0] for name, turn in spots)
-            if by_other is None and not said and (one.kind == "update" or not stands):
+            own = one.kind == "remember"  # it stands where its places do, whatever it replaces
+            if (own or by_other is None) and not said and (own or one.kind == "update" or not stands):
                 continue
             gone |= by_other or frozenset()
             if (kept := left_of(one, said.values(), gone)) is not None:
@@ -421,6 +423,7 @@ def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correcti
                 said=names.text(one.said, called),
                 text=text,
                 made=None if text is None else fact_identity(text, *times),
+                state=json.dumps([names.speaker(part) for part in one.about], ensure_ascii=False),
             )
         )
     return renamed

@@ -7,7 +7,7 @@ their words; nothing is extracted yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -24,6 +24,7 @@ from memforest.records import Turn
 from memforest.search.vectors import index_tokens, keep_embedder
 from memforest.store import derived, meta, sessions
 from memforest.store.connections import Tx
+from memforest.store.corrections import Correction
 from memforest.store.database import Database
 from memforest.store.erase import drop_turns, note_deleted
 from memforest.store.sessions import (
@@ -39,6 +40,7 @@ from memforest.text import cut
 from memforest.times import floor_ms, from_ms, to_ms
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
+from memforest.write.remember import remember
 from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, load, named_apart
 from memforest.write.turns import SessionInput, check_id, read_turns, redacted
 
@@ -90,6 +92,7 @@ class Receiver:
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, config)
             doubts = learn_order(tx, config, reading.turns)
+            remembered = tuple(self._remember(tx, arrival, reading.turns))
             stored = self._store_session(tx, arrival, found, reading.turns, now_ms, append=now is not None)
             if stored.new_turns or stored.unfinished:
                 stored = load(tx, config, stored)
@@ -107,11 +110,27 @@ class Receiver:
         return replace(
             stored,
             reworded=stored.reworded or late,
+            remembered=remembered,
             refused=reading.refused,
             redacted=arrival.redacted or 0,
             known_turns=len(reading.turns) + reading.known - stored.new_turns,
             notes=(*notes, *([OUT_OF_ORDER.format(behind)] if behind else ()), *doubts),
         )
+
+    def _remember(self, tx: Tx, arrival: SessionInput, new: Sequence[Turn]) -> Iterator[Correction]:
+        """Keep the statements that come with new turns, which are yet to be stored; where none is new, they came before.
+
+        Raises:
+            InputError: if a statement is of a message that there is not.
+        """
+        turns = {one.id: StoredTurn.of(one, 0, arrival.session_id or "", 0) for one in new}
+        for one in arrival.statements if new else ():
+            turn = turns.get(one.source or new[-1].id)
+            if turn is None:
+                raise InputError(
+                    f"a statement has the source {cut(repr(one.source), 60)}, the id of no message"
+                )
+            yield remember(tx, self.config, one, turn)
 
     def _repeated(self, tx: Tx, arrival: SessionInput, write: WriteKey) -> StoredSession:
         """Return the session of a write that comes again; the first one may have been interrupted."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -24,8 +24,9 @@ from memforest.reading.timestamps import order_of
 from memforest.records import UNSPOKEN_ROLES, Chunk, Refused, Turn
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import VectorMaker, digest, turn_text
-from memforest.store import derived, facts, meta, sessions
+from memforest.store import corrections, derived, facts, meta, sessions
 from memforest.store.connections import Tx
+from memforest.store.corrections import Correction
 from memforest.store.database import Database
 from memforest.store.sessions import ChunkRow, WriteKey, damaged_turns
 from memforest.text import cut
@@ -77,6 +78,10 @@ class StoredSession:
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
     replies: Mapping[int, str | None] = field(default_factory=dict)
     """Ordinal of a chunk -> what a model has answered about it before."""
+    understood: Collection[int] = ()
+    """Ordinals of the turns at which a statement was remembered; with ``infer=False`` no other is made of them."""
+    remembered: tuple[Correction, ...] = ()
+    """The statements that came with the turns, as they are kept."""
 
     @property
     def chunks(self) -> list[Chunk]:
@@ -133,6 +138,7 @@ def load(
         digests={one.ordinal: one.digest for one in shown},
         chunk_rows=[one for one in wanted if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
+        understood=corrections.remembered_at(tx, stored.row),
     )
 
 
@@ -181,6 +187,7 @@ def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite:
         "turns": arrival.turns,
         "timestamp": arrival.timestamp,
         "infer": arrival.infer,
+        "statements": arrival.statements,
         "replace": arrival.replace,
         "metadata": arrival.metadata,
     }

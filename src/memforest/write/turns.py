@@ -138,6 +138,23 @@ def is_deeper(value: object, levels: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenStatement:
+    """A statement that the caller has understood, see `AsyncUserMemory.remember`; `start` and `end` are aware UTC.
+
+    `source` is the id of the message that says it, of those that it comes with; the last one where it is None.
+    """
+
+    text: str
+    about: str | None = None
+    attribute: str | None = None
+    value: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    replaces: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionInput:
     """A session as the caller gives it, see `AsyncMemForest.ingest_session`; or turns that are added to one.
 
@@ -152,18 +169,20 @@ class SessionInput:
     metadata: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     redacted: int | None = None  # how many turns redaction has changed; None before it
+    statements: tuple[GivenStatement, ...] = ()
+    doubtful: bool = False
 
 
-def check_id(value: object, what: str) -> str:
-    """Return `value` as an id: a non-empty string without lone surrogates or NUL.
+def check_id(value: object, what: str, most: int = MAX_ID_CHARS) -> str:
+    """Return `value` as an id, or another text of at most so many characters: not empty, without lone surrogates or NUL.
 
     Raises:
         InputError: if it is none; `what` names it in the message.
     """
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{what} must be a non-empty string, not {shown(value)}")
-    if len(value) > MAX_ID_CHARS:
-        raise InputError(f"{what} has {len(value)} characters; at most {MAX_ID_CHARS} are kept")
+    if len(value) > most:
+        raise InputError(f"{what} has {len(value)} characters; at most {most} are kept")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -550,7 +569,21 @@ def _redact(arrival: SessionInput, config: Config) -> SessionInput:
         raise InputError(
             f"the metadata of session {cut(repr(arrival.session_id), 60)} was not stored: {exc}"
         ) from None
-    return replace(arrival, turns=turns, metadata=metadata, redacted=changed)
+    statements = tuple(redacted_statement(one, config) for one in arrival.statements)
+    return replace(arrival, turns=turns, metadata=metadata, redacted=changed, statements=statements)
+
+
+def redacted_statement(one: GivenStatement, config: Config) -> GivenStatement:
+    """Return a statement with its texts redacted.
+
+    Raises:
+        InputError: if the hook fails on it.
+    """
+    texts = {name: getattr(one, name) for name in ("text", "about", "attribute", "value")}
+    try:
+        return replace(one, **_redacted(texts, config, {"field": "statement"}))
+    except _RefusedError as exc:
+        raise InputError(f"the statement was not stored: {exc}") from None
 
 
 def _redacted(value: Any, config: Config, about: Mapping[str, Any]) -> Any:

@@ -154,7 +154,8 @@ _READ = (
 )
 _DEFAULT = (
     *_READ,
-    Purpose(tools.add_memory, "Remember", "write"),
+    Purpose(tools.add_memory, "Add what was said", "write"),
+    Purpose(tools.remember, "Remember a statement", "write"),
     Purpose(tools.forget_memory, "Forget", "delete"),
 )
 
@@ -192,9 +193,8 @@ def tool_of(purpose: Purpose, *, fixed: bool) -> Tool:
         fixed: leave out the argument `user`.
     """
     function = without(purpose.function, "user") if fixed else purpose.function
-    tool = Tool.from_function(
-        function, name=purpose.name, title=purpose.title, annotations=purpose.annotations
-    )
+    about, hints = " ".join((function.__doc__ or "").split()), purpose.annotations
+    tool = Tool.from_function(function, purpose.name, purpose.title, about, annotations=hints)
     tool.parameters = {**compact(tool.parameters), "additionalProperties": False}
     output = tool.fn_metadata.output_schema
     tool.fn_metadata.output_schema = None if output is None else compact(output, nested=False)

@@ -181,11 +181,13 @@ Fact: Any = _shape(
     "Fact", "A fact.", "fact_id text speaker said start end? superseded_by?", sources=list[Cited]
 )
 Facts: Any = _shape("Facts", "A page of facts.", "note next_cursor?", facts=list[Fact], total=int)
+Doubted: Any = _shape("Doubted", "What was so, and may be no longer.", "fact_id text said")
 Added: Any = _shape(
     "Added",
     "What a write has added.",
     "session_id",
     turns_added=int,
+    doubtful=list[Doubted],
     **dict.fromkeys(("added", "merged", "superseded", "skipped"), list[str]),
     failed=int,
     replayed=bool,
@@ -200,6 +202,7 @@ Receipt: Any = _shape(
     gone=(dict[str, int] | None, None),
 )
 Corrected: Any = _shape("Corrected", "A correction.", "key kind fact_id new_fact_id?", undone=bool)
+Remembered: Any = _shape("Remembered", "The fact that was written down.", "fact_id undo_key")
 Event: Any = _shape("Event", "One event in the life of a fact.", "kind at text key?")
 FactShown: Any = _shape(
     "FactShown",

@@ -290,7 +290,7 @@ async def add_memory(
         desk.access.ingesting(await desk.who(ctx)),
         _progress(ctx) as tell,
     ):
-        result = await memory.add(said, on_progress=tell, **options)
+        result = await memory.add(said, on_progress=tell, doubtful=True, **options)
     failed = len(result.failed) + len(result.left)
     data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed)
     counts = (
@@ -298,7 +298,9 @@ async def add_memory(
     )
     later = f"; {failed} parts are stored and will be read later" if failed else ""
     text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
-    return said_result(data, "\n".join((text, *(f"Warning: {one}" for one in data.warnings))))
+    asks = "Is this still so? If not, remember what is, with replaces"
+    lines = (f"{asks}={one.fact_id}: {quote(one.text)}" for one in data.doubtful)
+    return said_result(data, "\n".join((text, *lines, *(f"Warning: {one}" for one in data.warnings))))
 
 
 @asynccontextmanager
@@ -394,6 +396,26 @@ async def forget_memory(
     return said_result(
         shapes.Receipt(done=True, action="deleted", gone=gone), f"Erased: {counts or 'nothing'}."
     )
+
+
+@takes(
+    AsyncUserMemory.remember,
+    *("statement", "about", "attribute", "value", "since", "until"),
+    replaces=Field(None, description="fact_id of what was so until then"),
+)
+async def remember(
+    ctx: Context, *, user: User, **options: Any
+) -> Annotated[CallToolResult, shapes.Remembered]:
+    """Write down one thing as you understood it, beside add_memory, which keeps the words.
+
+    Use it when something began, changed or ended, above all if told in passing ("boxes unpacked, York it is"). First search
+    for what was so, and give its fact_id as replaces: it stays true of its time. Write names, not "I"; give attribute and value
+    ("residence", "York") as get_timeline has them.
+    """
+    async with memory_of(ctx, user, "write") as memory:
+        made = await memory.remember(**options)
+    data = shapes.Remembered(fact_id=made.new_fact_id, undo_key=made.key)
+    return said_result(data, f"Remembered as fact {data.fact_id}; the key {quote(made.key)} takes that back.")
 
 
 @takes(AsyncUserMemory.update, "text", "valid_from", "valid_to", fact_id=Field(None))

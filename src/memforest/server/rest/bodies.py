@@ -328,6 +328,7 @@ INSTEAD: Mapping[str, Any] = {
         Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
         Field(None, description="what holds; the old text when not given"),
     ),
+    "statement": (Words, Field(description='what is so, best with names instead of "I"')),
     "deleted": (Many[Words], Field([], description="texts that must be nowhere any more")),
     "settings": (dict[str, Any] | None, Field(None, description="laid over those of the configuration")),
     "source_user_ids": (
@@ -350,6 +351,7 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
     "register_user": {"display_name": "Ana"},
     "ingest_session": {"turns": [_MOVED, _ASKS]},
     "add": {"content": "I adopted a cat called Miso."},
+    "remember": {"statement": "Ana's gym is Corehouse.", "attribute": "gym", "value": "Corehouse"},
     "search": _ASKED,
     "ask": _ASKED,
     "profile": {"participant": "Ana"},
@@ -404,7 +406,12 @@ def body_of(verb: Callable[..., Any], leave: Sequence[str] = (), *, name: str = 
 
 RegisterUserBody: Any = body_of(AsyncMemForest.register_user, ("user_id",))
 IngestSessionBody: Any = body_of(AsyncMemForest.ingest_session, ("user_id", "session_id"))
-AddBody: Any = body_of(AsyncUserMemory.add)
+_MESSAGE = (Id | None, Field(None, description="id of the message that says it; the last one when not given"))
+Statement: Any = body_of(AsyncUserMemory.remember, name="Statement", source=_MESSAGE)
+AddBody: Any = body_of(
+    AsyncUserMemory.add,
+    statements=(Many[Statement], Field([], description="what was understood of these messages already")),
+)
 MergeBody: Any = body_of(AsyncUserMemory.merge, ("directory",))
 MergeUserForestsBody: Any = body_of(AsyncMemForest.merge_user_forests)
 SearchBody: Any = body_of(AsyncUserMemory.search)

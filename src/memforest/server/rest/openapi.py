@@ -118,6 +118,7 @@ LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
     ("list", "fact", dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT)),
     ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
     ("update", "correction", _UNDO),
+    ("remember", "correction", _UNDO),
     ("pin", "correction", _UNDO),
     ("forget", "correction", _UNDO),
 )
