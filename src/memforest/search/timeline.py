@@ -56,12 +56,16 @@ class StateFact:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One value and the half-open interval it held for; None is open. `facts` support it, oldest first."""
+    """One value and the half-open interval it held for; None is open. `facts` support it, oldest first.
+
+    `ended_by` is the fact that ended it: it names the next value, or says that this one is over.
+    """
 
     value: str
     start_ms: int | None
     end_ms: int | None
     facts: tuple[int, ...]
+    ended_by: int | None = None
 
     def holds_at(self, at_ms: int) -> bool:
         """Return whether the value held at an instant."""
@@ -118,7 +122,8 @@ def observe(
     if seen.change == "end":
         if last is not None and same_value(last.value, seen.value):
             if last.end_ms is None:
-                segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+                ended = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
+                segments[-1] = _supported(ended, seen.fact)
             return None
         earlier = range(len(segments) - 2, -1, -1)
         before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
@@ -131,14 +136,14 @@ def observe(
         segments[-1] = _supported(last, seen.fact)
         return None
     if last is not None and last.end_ms is None:
-        segments[-1] = replace(last, end_ms=seen.at_ms)
+        segments[-1] = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
     if seen.change == "end":  # of a value that no observation has named yet
-        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,), seen.fact))
         return last
     left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
     if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
-        segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
+        segments.append(Segment(left, None, seen.at_ms, (seen.fact,), seen.fact))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
     return last
 
@@ -146,7 +151,8 @@ def observe(
 def _supported(segment: Segment, fact: int) -> Segment:
     if fact in segment.facts:
         return segment
-    return Segment(segment.value, segment.start_ms, segment.end_ms, (*segment.facts, fact))
+    facts = (*segment.facts, fact)
+    return Segment(segment.value, segment.start_ms, segment.end_ms, facts, segment.ended_by)
 
 
 WINDOW = 16
@@ -244,10 +250,8 @@ class _StateLine:
     segments: tuple[Segment, ...]
     marks: tuple[tuple[int, tuple[Segment, ...]], ...]
     """How many observations were read, and the segments of these: places to read on from."""
-    facts: NDArray[np.int64]
-    """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
     ends: NDArray[np.int64]
-    """Where the segment of each ends, ms."""
+    """Rows of `endings` for every segment; none of an attribute that holds many values, which end nothing."""
     values: frozenset[str]
     """Every value that was observed, lower case."""
 
@@ -266,29 +270,55 @@ def _line(attribute: str, states: list[StateSeen], before: _StateLine | None = N
         observe(segments, seen)
         if len(states) - at in MARKS:
             marks.append((at, tuple(segments)))
-    facts, ends = _ends([] if holds_many(attribute) else segments, before)
+    ends = _ends([] if holds_many(attribute) else segments, before)
     new = states if before is None or same < len(before.states) else states[same:]
     values = frozenset(v.lower() for v in {v for s in new for v in (s.value, s.previous)} if v)
     if before is not None and len(new) < len(states):
         values |= before.values
     latest = marks[1:][-len(MARKS) :]
-    return _StateLine(states, tuple(segments), (marks[0], *latest), facts, ends, values)
+    return _StateLine(states, tuple(segments), (marks[0], *latest), ends, values)
 
 
-def _ends(
-    segments: Sequence[Segment], before: _StateLine | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every fact of some segments and the end of its segment; unchanged ones are taken from before."""
-    same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if before is not None and len(before.facts):
-        pairs = enumerate(zip(segments, before.segments, strict=False))
-        shorter = min(len(segments), len(before.segments))
-        same = next((at for at, (one, other) in pairs if one is not other), shorter)
-        count = sum(len(segment.facts) for segment in segments[:same])
-        facts, ends = before.facts[:count], before.ends[:count]
-    told = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in segments[same:] for fact in s.facts]
-    new = np.array(told, dtype=np.int64).reshape(-1, 2)
-    return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
+NOBODY = -1
+"""Stands for no fact."""
+
+
+def endings(segments: Iterable[Segment]) -> NDArray[np.int64]:
+    """Return a row for every fact of every segment, shape (n, 3): the fact, when its value ended (ms), and the fact that ended it.
+
+    What still holds ends at `OPEN`, by `NOBODY`.
+    """
+    told = [
+        (fact, *((OPEN, NOBODY) if one.end_ms is None else (one.end_ms, one.ended_by)))
+        for one in segments
+        for fact in one.facts
+    ]
+    return np.array(told, dtype=np.int64).reshape(-1, 3)
+
+
+def latest_endings(ids: NDArray[np.int64], ends: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return, per fact, when all that it asserts had ended and by which fact, shape (m, 2); `OPEN` by `NOBODY` where it has not.
+
+    Args:
+        ids: of the facts, ascending; shape (m,).
+        ends: rows of `endings`, of these facts.
+    """
+    rows = np.concatenate([np.zeros((0, 3), dtype=np.int64), *ends])
+    rows = rows[np.argsort(rows[:, 1], kind="stable")]  # of several of a fact the last one is written last
+    found = np.tile(np.array([OPEN, NOBODY]), (len(ids), 1))
+    found[np.searchsorted(ids, rows[:, 0])] = rows[:, 1:]
+    return found
+
+
+def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.int64]:
+    """Return the `endings` of some segments; those of unchanged ones are taken from before."""
+    if before is None or not len(before.ends):
+        return endings(segments)
+    pairs = enumerate(zip(segments, before.segments, strict=False))
+    shorter = min(len(segments), len(before.segments))
+    same = next((at for at, (one, other) in pairs if one is not other), shorter)
+    count = sum(len(segment.facts) for segment in segments[:same])
+    return np.concatenate([before.ends[:count], endings(segments[same:])])
 
 
 _Lines = Mapping[LineKey, _StateLine]
@@ -468,19 +498,17 @@ def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Se
 
 
 @once_per_snapshot
-def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return, per fact, the end of its validity in ms, `OPEN` when there is none.
+def ended(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of its validity in ms and the fact that ended it, shape (m, 2); `OPEN` by `NOBODY` when there is none.
 
     Events that state an end keep `OPEN` here: that they happened stays true. Only states end.
     """
-    until = np.full(len(snapshot.facts.ids), OPEN, dtype=np.int64)
-    lines = _lines(snapshot).values()
-    facts = np.concatenate([np.zeros(0, dtype=np.int64), *(line.facts for line in lines)])
-    latest = np.zeros(len(until), dtype=np.int64)
-    rows_of_facts = np.searchsorted(snapshot.facts.ids, facts)
-    np.maximum.at(latest, rows_of_facts, np.concatenate([latest[:0], *(line.ends for line in lines)]))
-    until[rows_of_facts] = latest[rows_of_facts]
-    return until
+    return latest_endings(snapshot.facts.ids, [line.ends for line in _lines(snapshot).values()])
+
+
+def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of its validity in ms; see `ended`."""
+    return ended(snapshot)[:, 0]
 
 
 def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
