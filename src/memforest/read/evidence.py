@@ -13,20 +13,24 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.read.quoting import joined, read_sayings, saying_at
+from memforest.read.quoting import adds_nothing, joined, read_sayings, repeats, saying_at
 from memforest.read.results import WHOLE_CHARS, Evidence
 from memforest.read.stored import turn_sources
 from memforest.reading.canonical import fact_identity
 from memforest.reading.clauses import PASSAGE_CHARS, asked_in, passage
+from memforest.reading.entities import is_assistant
 from memforest.records import SpokenText
 from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_places, first_turns, valid_end
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.timeline import NOBODY, Segment, ended, endings, latest_endings
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
+from memforest.store.derived import equal_turns
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.snapshot import wordings
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
@@ -114,10 +118,18 @@ class EvidenceReader:
     """As it was asked: of long turns the sentences with its words are quoted too."""
     forest: Forest | None = None
     """What leaves and nodes are rows of."""
+    thread: Sequence[Segment] = ()
+    """See `IndexResult`: the ends of its values count beside those of the states."""
     damage: dict[str, None] = field(default_factory=dict)
     unmade: set[int] = field(default_factory=set)
     _facts: dict[int, FactRow] = field(default_factory=dict)
     """Those that were checked, by row id."""
+    _turns: dict[int, StoredTurn] = field(default_factory=dict)
+    """Likewise."""
+    _echoed: dict[int, int] = field(default_factory=dict)
+    """By row of an assistant's turn: that of the turn whose words it repeats, and adds none."""
+    _succeeded: dict[int, int] = field(default_factory=dict)
+    """By row of a fact: that of the fact which surely tells how the same thing stands since."""
     _passing: NDArray[np.bool_] | None = None
     _told: dict[int, tuple[str, int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
     """By node: its text, how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
@@ -126,6 +138,9 @@ class EvidenceReader:
 
     def shown(self, hits: Iterable[TurnHit]) -> Iterator[TurnHit]:
         """Yield the hits that may be shown, each fact at its best turn only; its other turns are among its sources.
+
+        So are those of a turn that speaks for itself and was said in the same words before or since. What a person said stands in
+        front of an assistant's turn that repeats it.
 
         A turn that says what is hidden does not speak for itself: the facts that it supports stand in its place, as an index
         need not know of that. Turns and facts whose digests do not match are damaged. Only what is looked at is checked, a
@@ -143,13 +158,16 @@ class EvidenceReader:
             )
         )
         seen: set[int] = set()
+        repeated: set[int] = set()
         while block := list(islice(speaking, _BLOCK)):
-            turns = damaged_turns(self.tx, {int(turn_ids[hit.turn]) for hit in block})
+            self._turns |= turns_with_ids(self.tx, {int(turn_ids[hit.turn]) for hit in block})
             wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0}
             self._facts |= facts_rows.facts_with_ids(self.tx, wanted)
+            equal = self._with_equal_words(block)
+            kept = []
             for hit in block:
-                turn = turns.get(int(turn_ids[hit.turn]))
-                if turn is not None:
+                turn = self._turns[int(turn_ids[hit.turn])]
+                if turn.is_damaged:
                     self.damage[turn.name] = None
                     continue
                 if hit.fact >= 0:
@@ -161,7 +179,97 @@ class EvidenceReader:
                     if hit.fact in seen:
                         continue
                     seen.add(hit.fact)
+                elif hit.turn in repeated:
+                    continue
+                else:
+                    repeated.update(equal[hit.turn, hit.fact])
+                kept.append(hit)
+            yield from self._own_words_first(kept)
+
+    def _own_words_first(self, hits: Sequence[TurnHit]) -> Iterator[TurnHit]:
+        """Yield hits, what a person said in front of an assistant's turn that repeats it; of both places the better one is its."""
+        places = {hit.turn: hit for hit in reversed(hits)}
+        told: set[int] = set()
+        for hit in hits:
+            own = self._repeated(hit)
+            first = places.get(own)
+            if first is not None and own not in told:
+                better = hit.score - first.score
+                yield replace(first, score=hit.score, scores={**first.scores, "repeated": better})
+                told.add(own)
+            if hit.turn not in told or hit is not places[hit.turn]:
+                told.add(hit.turn)
                 yield hit
+
+    def _repeated(self, hit: TurnHit) -> int:
+        """Return the row of the turn of which an assistant's says most words again, with its answer behind it; -1 for none."""
+        turns = self.snapshot.turns
+        own = int(turns.previous[hit.turn])
+        said, reply = (self._turns.get(int(turns.ids[row])) for row in (own, hit.turn))
+        if own < 0 or said is None or reply is None or turns.asks[own] or turns.muted[[own, hit.turn]].any():
+            return -1
+        if not is_assistant(reply.speaker, reply.role) or is_assistant(said.speaker, said.role):
+            return -1
+        if not repeats(reply.text, said.text):
+            return -1
+        if adds_nothing(reply.text, said.text):
+            self._echoed[hit.turn] = own
+        return own
+
+    def _with_equal_words(self, hits: Iterable[TurnHit]) -> dict[tuple[int, int], list[int]]:
+        """Return, by turn and fact of a hit, the rows of the turns by the same speaker with the same text, itself among them.
+
+        Where a fact speaks for it, only those that support it, as "yesterday" is another day each time. Else none that answers a
+        question: what a "Yes" says is not in its words.
+        """
+        snapshot, keep = self.snapshot, allowed(self.snapshot, self.request).turns
+        asked = snapshot.turns.asks[snapshot.turns.previous] & (snapshot.turns.previous >= 0)
+        found = equal_turns(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in hits})
+        equal = {}
+        for hit in hits:
+            turns = found.get(int(snapshot.turns.ids[hit.turn]), ())
+            rows = {snapshot.turn_row[turn] for turn in turns if turn in snapshot.turn_row}
+            if hit.fact >= 0:
+                rows &= {*snapshot.turns_of_fact[hit.fact]}
+            else:
+                rows -= {row for row in rows if asked[row] or asked[hit.turn]}
+            equal[hit.turn, hit.fact] = sorted({hit.turn, *(row for row in rows if keep[row])})
+        return equal
+
+    def note_successor(self, first: int, later: int) -> None:
+        """Take a fact for ended by another one, which surely tells how the same thing stands since.
+
+        Not where that says again what the first one says beyond the question: "Still in Leeds" ends nothing.
+
+        Args:
+            first: row of the earlier fact.
+            later: row of the later one.
+        """
+        ids = self.snapshot.facts.ids
+        texts = wordings(self.tx, [int(ids[first]), int(ids[later])])
+        asked, before, since = (
+            set(lexical_tokens(text))
+            for text in (self.question, texts[int(ids[first])], texts[int(ids[later])])
+        )
+        speaker = self.snapshot.entities.get(int(self.snapshot.facts.speaker[first]))
+        value = before - asked - set(lexical_tokens("" if speaker is None else speaker.label))
+        if value and value.isdisjoint(since):
+            self._succeeded[first] = later
+
+    def _endings(self, facts: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Return, of those facts (rows) that another one ended, when (ms), and that fact's row id."""
+        ids = self.snapshot.facts.ids
+        states, thread = ended(self.snapshot), latest_endings(ids, [endings(self.thread)])
+        found = {}
+        for row in facts:
+            later = self._succeeded.get(row)
+            told = [tuple(states[row].tolist()), tuple(thread[row].tolist())]
+            if later is not None:
+                told.append((int(self.snapshot.facts.start_ms[later]), int(ids[later])))
+            at_ms, by = next((one for one in told if one[1] not in (NOBODY, int(ids[row]))), (OPEN, NOBODY))
+            if by != NOBODY:
+                found[row] = at_ms, by
+        return found
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -208,9 +316,13 @@ class EvidenceReader:
         """Return the evidence of hits that may be shown, in their order."""
         snapshot, forest = self.snapshot, self.forest
         said = [hit for hit in hits if isinstance(hit, TurnHit)]
-        turns = turns_with_ids(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in said})
         fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
-        supports = evidence.fact_sources(self.tx, fact_ids, snapshot.without)
+        ends = self._endings({hit.fact for hit in said if hit.fact >= 0})
+        shown_by = fact_ids | {by for _, by in ends.values()}
+        supports = evidence.fact_sources(self.tx, shown_by, snapshot.without)
+        equal = self._with_equal_words(said)
+        beside = {row for rows in equal.values() for row in rows} | {*self._echoed.values()}
+        names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist())
         sayings, until = read_sayings(self.tx, fact_ids, snapshot), valid_end(snapshot)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
@@ -220,7 +332,7 @@ class EvidenceReader:
             if isinstance(hit, NodeHit):
                 made.append(self._summary(hit, paths[hit.node]))
                 continue
-            turn, muted = turns[int(snapshot.turns.ids[hit.turn])], snapshot.turns.muted[hit.turn]
+            turn, muted = self._turns[int(snapshot.turns.ids[hit.turn])], snapshot.turns.muted[hit.turn]
             own, is_long = (turn.session_id, turn.turn_id), len(turn.text) > PASSAGE_CHARS
             spoken: tuple[SpokenText, ...] | None = (SpokenText(turn.speaker, turn.text),)
             if hit.fact >= 0:
@@ -235,6 +347,8 @@ class EvidenceReader:
                     spoken = None if one is None else one.shown
             if spoken and is_long and not muted:
                 spoken = _passage(turn, spoken, wanted)
+            same = equal[hit.turn, hit.fact]
+            echoed = self._echoed.get(hit.turn)
             piece = Evidence(
                 text=joined(spoken or ()),
                 quote=turn.text,
@@ -245,18 +359,21 @@ class EvidenceReader:
                 said=from_ms(turn.said_ms),
                 start=from_ms(turn.said_ms),
                 end=None,
-                sources=turn_sources([own]),
+                sources=turn_sources([own, *(names[int(snapshot.turns.ids[row])] for row in same)]),
                 path=paths.get(hit.leaf, ()),
                 why=hit.why,
                 metadata=json.loads(turn.metadata),
                 spoken=spoken or (),
+                said_each=tuple(from_ms(ms) for ms in sorted(snapshot.turns.said_ms[same].tolist())),
+                echoes=turn_sources([] if echoed is None else [names[int(snapshot.turns.ids[echoed])]]),
             )
             if hit.fact >= 0:
                 stated = None
                 if fact.start_ms is not None:
                     last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
                     stated = Interval(from_ms(fact.start_ms), last)
-                end, corrected_ms = int(until[hit.fact]), None if one is None else one.of.corrected_ms
+                end, by = ends.get(hit.fact, (int(until[hit.fact]), NOBODY))
+                corrected_ms = None if one is None else one.of.corrected_ms
                 piece = replace(
                     piece,
                     text=piece.text or fact.text,
@@ -265,6 +382,7 @@ class EvidenceReader:
                     start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
                     end=None if end == OPEN else from_ms(end),
                     sources=turn_sources([own, *supports[fact_id]]),
+                    superseded_by=turn_sources(supports.get(by, ())),
                     fact_id=fact.fact_id,
                     dates=fact.dates,
                     statement=fact.text,

@@ -56,9 +56,9 @@ def states_shown(snapshot: Snapshot, entity: int, attribute: str | None = None) 
 
 def _line(attribute: str, segments: Sequence[Segment]) -> Iterable[Shown]:
     """Yield the states of one timeline, each with the next value where that begins when it ends."""
-    begun = {one.start_ms: one.value for one in reversed(segments) if one.start_ms is not None}
+    begun = {one.start_ms: one.value for one in reversed(segments)}
     for one in segments:
-        yield Shown(attribute, one, begun.get(one.end_ms))
+        yield Shown(attribute, one, None if one.end_ms is None else begun.get(one.end_ms))
 
 
 FIRST_MS = -(2**63)

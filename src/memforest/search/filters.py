@@ -170,7 +170,7 @@ class IndexResult:
     applies the time filters to them and reads their summaries (`memforest.trees.index`). `spare` is how many pieces behind
     the first `top_k` `Index.refine` is to see, and `order` how the evidence stands behind all cuts.
     `trees` are the trees that were looked into, as (tree, score), best first. `forest` is what rows of trees, nodes and leaves
-    are of. `notes` say for
+    are of. `thread` is the timeline of values that are known to take each other's place, where the question is about one. `notes` say for
     `explain=True` what filters and time order did, as plain values. `warnings` go into the result.
     """
 
@@ -182,6 +182,7 @@ class IndexResult:
     spare: int = 0
     order: Order = "score"
     forest: Forest | None = None
+    thread: Sequence[Segment] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from memforest.search.forest import FACT, NONE, Forest, once_per_forest
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
+from memforest.search.timeline import Segment
 from memforest.search.vectors import question_tokens
 from memforest.store import facts as facts_rows
 from memforest.store import meta
@@ -178,6 +179,7 @@ class MemForestIndex(Index):
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         asked, why = asked_for(snapshot, request, keep)
+        thread: Sequence[Segment] = ()
         if len(asked):
             # The sessions or days that a question asks for as a whole lead, in their order.
             lead = {int(turn): int(speaks[turn]) for turn in asked}
@@ -188,6 +190,7 @@ class MemForestIndex(Index):
                 answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
             )
             lead, bonus, why = self._promote(snapshot, keep, answer, scores.total)
+            thread = answer.segments if lead else ()
             plan = request.plan
             ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
             if not lead and ordered:
@@ -212,7 +215,7 @@ class MemForestIndex(Index):
             "filters": filter_notes(keep),
             "time_order": {"why": why, "turns": len(lead)} if lead else None,
         }
-        return IndexResult(hits, recalled.trees, notes, forest=forest)
+        return IndexResult(hits, recalled.trees, notes, forest=forest, thread=thread)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.

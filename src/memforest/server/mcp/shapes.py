@@ -32,7 +32,7 @@ from pydantic import (
 from memforest import errors
 from memforest.errors import NotFoundError
 from memforest.memory.user import AsyncUserMemory
-from memforest.read.results import Evidence, IngestResult, QueryResult
+from memforest.read.results import Evidence, IngestResult, QueryResult, context_lines
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
 from memforest.reading.timestamps import zone_named
 from memforest.server.auth import (
@@ -327,14 +327,15 @@ def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
     return f" <- {'; '.join(parts)}" if parts else ""
 
 
-def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
+def evidence_lines(evidence: Sequence[Evidence], zone: tzinfo) -> list[str]:
     """Return evidence as numbered lines, as `QueryResult.context` writes them, with sources.
 
     What a model or a person worded, and who said it, stands in quotation marks here too: somebody chose it.
     """
     lines = []
-    for number, one in enumerate(evidence, 1):
-        line = one.line(number, zone=zone, names_quoted=True)
+    for one, line in zip(evidence, context_lines(evidence, zone, names_quoted=True), strict=True):
+        if not line:
+            continue
         if not one.spoken:
             head, colon, rest = line.partition(": ")  # days and counts, then the text
             text = escaped(one.text)
