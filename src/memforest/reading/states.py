@@ -227,6 +227,21 @@ def holds_many(attribute: str) -> bool:
     return any(noun in load_table(code).words["many"] for code in LANGUAGES)
 
 
+def attribute_name(attribute: str | None) -> str:
+    """Return the name of an attribute as people read it; nothing for a change that does not say of what.
+
+    >>> attribute_name("locker code"), attribute_name(UNSPECIFIED)
+    ('locker code', '')
+    """
+    return "" if attribute is None or attribute == UNSPECIFIED else attribute
+
+
+def labelled(attribute: str, text: str) -> str:
+    """Return what is told of an attribute behind its name, if that has one."""
+    name = attribute_name(attribute)
+    return f"{name}: {text}" if name else text
+
+
 Span = tuple[int, int]
 
 _MAX_WORDS = 5

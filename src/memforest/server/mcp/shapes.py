@@ -34,6 +34,7 @@ from memforest.errors import NotFoundError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult, QueryResult, context_lines
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
+from memforest.reading.states import attribute_name
 from memforest.reading.timestamps import zone_named
 from memforest.server.auth import (
     PRINCIPAL,
@@ -361,7 +362,14 @@ def timeline_line(one: TimelineEntry) -> str:
     """Return the line of a timeline entry."""
     start = "?" if one.start is None else f"{one.start:%Y-%m-%d}"
     end = "" if one.end is None else f" to {one.end:%Y-%m-%d}"
-    state = "" if one.attribute is None else f", {one_line(one.attribute)} {quote(one.value or '')}"
+    name = attribute_name(one.attribute)
+    state = (
+        ""
+        if one.value is None
+        else f", {one_line(name)} {quote(one.value)}"
+        if name
+        else f", {quote(one.value)}"
+    )
     return f"{start}{end}{state}: {quote(one.text)}{sources_text(one.sources)}"
 
 
