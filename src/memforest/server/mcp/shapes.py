@@ -362,14 +362,8 @@ def timeline_line(one: TimelineEntry) -> str:
     """Return the line of a timeline entry."""
     start = "?" if one.start is None else f"{one.start:%Y-%m-%d}"
     end = "" if one.end is None else f" to {one.end:%Y-%m-%d}"
-    name = attribute_name(one.attribute)
-    state = (
-        ""
-        if one.value is None
-        else f", {one_line(name)} {quote(one.value)}"
-        if name
-        else f", {quote(one.value)}"
-    )
+    named = [] if one.value is None else [one_line(attribute_name(one.attribute)), quote(one.value)]
+    state = f", {' '.join(filter(None, named))}" if named else ""
     return f"{start}{end}{state}: {quote(one.text)}{sources_text(one.sources)}"
 
 
