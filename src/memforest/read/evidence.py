@@ -23,7 +23,7 @@ from memforest.records import SpokenText
 from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_places, first_turns, valid_end
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.search.timeline import NOBODY, Segment, ended, endings, latest_endings
+from memforest.search.timeline import NOBODY, Ending, latest_endings
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
@@ -118,8 +118,8 @@ class EvidenceReader:
     """As it was asked: of long turns the sentences with its words are quoted too."""
     forest: Forest | None = None
     """What leaves and nodes are rows of."""
-    thread: Sequence[Segment] = ()
-    """See `IndexResult`: the ends of its values count beside those of the states."""
+    ended: dict[int, Ending] = field(default_factory=dict)
+    """How facts (rows) ended; of others what the states say."""
     damage: dict[str, None] = field(default_factory=dict)
     unmade: set[int] = field(default_factory=set)
     _facts: dict[int, FactRow] = field(default_factory=dict)
@@ -128,8 +128,6 @@ class EvidenceReader:
     """Likewise."""
     _echoed: dict[int, int] = field(default_factory=dict)
     """By row of an assistant's turn: that of the turn whose words it repeats, and adds none."""
-    _succeeded: dict[int, int] = field(default_factory=dict)
-    """By row of a fact: that of the fact which surely tells how the same thing stands since."""
     _passing: NDArray[np.bool_] | None = None
     _told: dict[int, tuple[str, int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
     """By node: its text, how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
@@ -245,31 +243,18 @@ class EvidenceReader:
             first: row of the earlier fact.
             later: row of the later one.
         """
-        ids = self.snapshot.facts.ids
-        texts = wordings(self.tx, [int(ids[first]), int(ids[later])])
-        asked, before, since = (
-            set(lexical_tokens(text))
-            for text in (self.question, texts[int(ids[first])], texts[int(ids[later])])
-        )
-        speaker = self.snapshot.entities.get(int(self.snapshot.facts.speaker[first]))
-        value = before - asked - set(lexical_tokens("" if speaker is None else speaker.label))
+        facts = self.snapshot.facts
+        texts = wordings(self.tx, facts.ids[[first, later]].tolist())
+        before, since = (set(lexical_tokens(texts[int(facts.ids[row])])) for row in (first, later))
+        value = before.difference(lexical_tokens(" ".join((self.question, *self.snapshot.speakers))))
         if value and value.isdisjoint(since):
-            self._succeeded[first] = later
+            self.ended[first] = int(facts.start_ms[later]), int(facts.ids[later])
 
-    def _endings(self, facts: Collection[int]) -> dict[int, tuple[int, int]]:
-        """Return, of those facts (rows) that another one ended, when (ms), and that fact's row id."""
-        ids = self.snapshot.facts.ids
-        states, thread = ended(self.snapshot), latest_endings(ids, [endings(self.thread)])
-        found = {}
-        for row in facts:
-            later = self._succeeded.get(row)
-            told = [tuple(states[row].tolist()), tuple(thread[row].tolist())]
-            if later is not None:
-                told.append((int(self.snapshot.facts.start_ms[later]), int(ids[later])))
-            at_ms, by = next((one for one in told if one[1] not in (NOBODY, int(ids[row]))), (OPEN, NOBODY))
-            if by != NOBODY:
-                found[row] = at_ms, by
-        return found
+    def _ending(self, row: int) -> Ending:
+        """Return when what a fact says ended, `OPEN` for not, and by which other fact, `NOBODY` for none."""
+        states, until = latest_endings(self.snapshot), valid_end(self.snapshot)
+        at_ms, by = self.ended.get(row, (int(until[row]), int(states[row, 1])))
+        return at_ms, NOBODY if by == self.snapshot.facts.ids[row] else by
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -317,13 +302,14 @@ class EvidenceReader:
         snapshot, forest = self.snapshot, self.forest
         said = [hit for hit in hits if isinstance(hit, TurnHit)]
         fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
-        ends = self._endings({hit.fact for hit in said if hit.fact >= 0})
-        shown_by = fact_ids | {by for _, by in ends.values()}
-        supports = evidence.fact_sources(self.tx, shown_by, snapshot.without)
+        ends = {hit.fact: self._ending(hit.fact) for hit in said if hit.fact >= 0}
+        supports = evidence.fact_sources(
+            self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without
+        )
         equal = self._with_equal_words(said)
         beside = {row for rows in equal.values() for row in rows} | {*self._echoed.values()}
         names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist())
-        sayings, until = read_sayings(self.tx, fact_ids, snapshot), valid_end(snapshot)
+        sayings = read_sayings(self.tx, fact_ids, snapshot)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
         wanted = frozenset(lexical_tokens(asked_in(self.question)))
@@ -372,7 +358,7 @@ class EvidenceReader:
                 if fact.start_ms is not None:
                     last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
                     stated = Interval(from_ms(fact.start_ms), last)
-                end, by = ends.get(hit.fact, (int(until[hit.fact]), NOBODY))
+                end, by = ends[hit.fact]
                 corrected_ms = None if one is None else one.of.corrected_ms
                 piece = replace(
                     piece,
@@ -382,7 +368,7 @@ class EvidenceReader:
                     start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
                     end=None if end == OPEN else from_ms(end),
                     sources=turn_sources([own, *supports[fact_id]]),
-                    superseded_by=turn_sources(supports.get(by, ())),
+                    superseded_by=turn_sources(supports[by]),
                     fact_id=fact.fact_id,
                     dates=fact.dates,
                     statement=fact.text,

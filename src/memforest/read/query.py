@@ -416,7 +416,9 @@ class QueryPath:
             found = index.search(tx, snapshot, request)
             wanted = max(asked.top_k + found.spare, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
-            reader = EvidenceReader(tx, snapshot, index, request, asked.question, found.forest, found.thread)
+            reader = EvidenceReader(
+                tx, snapshot, index, request, asked.question, found.forest, dict(found.ended)
+            )
             ranked: Iterator[TurnHit | NodeHit] = reader.shown(found.hits)
             if found.nodes:  # at equal scores a turn comes before a node
                 both = merge(ranked, found.nodes, key=falling_score)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
-from types import MappingProxyType
 from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
@@ -360,16 +359,9 @@ def render_summary(
     return f"[{number}] {', '.join([days, *names, f'summary of {count}'])}: {escaped(text)}"
 
 
-Clock = Mapping[date, str]
-"""How the time is written behind a day (as `strftime` takes it), for the days on which several things were said."""
-
-
-_NO_CLOCK: Clock = MappingProxyType({})
-
-
-def day_of(when: datetime, clock: Clock = _NO_CLOCK) -> str:
-    """Return a day as it is written in evidence, with the time of day where the clock shows it."""
-    return f"{when.day} {when:%b %Y}{when.strftime(clock.get(when.date(), ''))}"
+def day_of(when: datetime, clock: str = "") -> str:
+    """Return a day as it is written in evidence, with the time of day in a format of `strftime` behind."""
+    return f"{when.day} {when:%b %Y}{when.strftime(clock)}"
 
 
 def fit(lines: Sequence[str], max_tokens: int, first: Sequence[int] = ()) -> list[int]:
@@ -475,7 +467,7 @@ class Evidence(Result):
         number: int,
         *,
         zone: tzinfo = timezone.utc,
-        clock: Clock = _NO_CLOCK,
+        clock: str = "",
         until: str = "",
         statements: bool = False,
         names_quoted: bool = False,
@@ -485,7 +477,7 @@ class Evidence(Result):
         Args:
             number: of the line.
             zone: whose days are shown.
-            clock: on which days the time of day is shown, too.
+            clock: how the time of day is shown behind the day (`strftime`).
             until: when what it says ended, in words.
             statements: add the statement that local rules made.
             names_quoted: put the names of speakers in quotation marks, whatever they hold.
@@ -502,30 +494,16 @@ class Evidence(Result):
             notes.append(f"corrected on {day_of(local_time(self.corrected, zone))}")
         note = "; ".join(notes)
         if not self.spoken:
-            line = render(
-                number,
-                said,
-                self.speaker,
-                self.text,
-                self.quote,
-                stated=self._stated(zone),
-                note=note,
-                names_quoted=names_quoted,
-            )
+            told = (said, self.speaker, self.text, self.quote, self._stated(zone), note)
+            line = render(number, *told, names_quoted=names_quoted)
         else:
             words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
-            line = render_quote(
-                number,
-                said,
-                words,
-                stated=self._stated(zone, words[-1].text),
-                statement=self.statement if statements else "",
-                note=note,
-                names_quoted=names_quoted,
-            )
+            stated, found_by = self._stated(zone, words[-1].text), self.statement if statements else ""
+            more = {"stated": stated, "statement": found_by, "note": note}
+            line = render_quote(number, said, words, **more, names_quoted=names_quoted)
         return f"{line} – until {until}" if until else line
 
-    def _when(self, zone: tzinfo, clock: Clock) -> str:
+    def _when(self, zone: tzinfo, clock: str) -> str:
         """Return the day on which it was said; the first and the last one where these words were said on several."""
         times = [local_time(moment, zone) for moment in self.said_each or (self.said,)]
         days = list(dict.fromkeys(day_of(moment) for moment in times))
@@ -571,25 +549,23 @@ def context_lines(
         names_quoted: likewise.
         shown: places of the lines that will be shown, the only ones to which a line may refer; None for all.
     """
-    told = [(n, one) for n, one in enumerate(evidence, 1) if one.kind != "memory"]
-    numbers = {one.place: n for n, one in reversed(told)}
+    spoken = [(n, one) for n, one in enumerate(evidence, 1) if one.kind != "memory"]
+    numbers = {one.place: n for n, one in reversed(spoken)}
     days: dict[date, set[datetime]] = {}
-    for _, one in told:
-        said = local_time(one.said, zone)
+    for said in (local_time(one.said, zone) for _, one in spoken):
         days.setdefault(said.date(), set()).add(said)
-    clock = {day: _exact_enough(times) for day, times in days.items() if len(times) > 1}
     lines = []
     for number, one in enumerate(evidence, 1):
-        until, later = "", [numbers[place] for place in _places(one.superseded_by) if place in numbers]
-        if one.end is not None and one.superseded_by and one.place not in _places(one.superseded_by):
+        until, ending = "", _places(one.superseded_by)
+        if one.end is not None and ending and one.place not in ending:
             until = format_interval(Interval.at(one.end), "day", zone=zone)
+            later = [numbers[place] for place in ending if place in numbers]
             seen = [n for n in later if shown is None or n - 1 in shown]
             until += f" (see [{min(seen)}])" if seen else ""
-        echo = not numbers.keys().isdisjoint(_places(one.echoes))
-        line = one.line(
-            number, zone=zone, clock=clock, until=until, statements=statements, names_quoted=names_quoted
-        )
-        lines.append("" if echo else line)
+        clock = _exact_enough(days.get(local_time(one.said, zone).date(), ()))
+        more = {"clock": clock, "until": until}
+        line = one.line(number, zone=zone, **more, statements=statements, names_quoted=names_quoted)
+        lines.append(line if numbers.keys().isdisjoint(_places(one.echoes)) else "")
     return lines
 
 
@@ -598,9 +574,9 @@ def _places(sources: Sequence[Source]) -> list[tuple[str, str]]:
 
 
 def _exact_enough(times: Collection[datetime]) -> str:
-    """Return how times of one day are written: to the minute, or to the second where minutes do not tell them apart."""
+    """Return how times of one day are written: one alone not at all, several to the minute, or to the second if need be."""
     minutes = {(one.hour, one.minute) for one in times}
-    return ", %H:%M" if len(minutes) == len(times) else ", %H:%M:%S"
+    return "" if len(times) < 2 else ", %H:%M" if len(minutes) == len(times) else ", %H:%M:%S"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -251,7 +251,10 @@ class _StateLine:
     marks: tuple[tuple[int, tuple[Segment, ...]], ...]
     """How many observations were read, and the segments of these: places to read on from."""
     ends: NDArray[np.int64]
-    """Rows of `endings` for every segment; none of an attribute that holds many values, which end nothing."""
+    """Every fact of every segment, where that ends (ms), and the fact that ended it; of an attribute that holds many values none.
+
+    What still holds ends at `OPEN`, by `NOBODY`.
+    """
     values: frozenset[str]
     """Every value that was observed, lower case."""
 
@@ -283,42 +286,20 @@ NOBODY = -1
 """Stands for no fact."""
 
 
-def endings(segments: Iterable[Segment]) -> NDArray[np.int64]:
-    """Return a row for every fact of every segment, shape (n, 3): the fact, when its value ended (ms), and the fact that ended it.
-
-    What still holds ends at `OPEN`, by `NOBODY`.
-    """
+def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.int64]:
+    """Return every fact of some segments, the end of its segment and what ended that; unchanged ones are taken from before."""
+    same, known = 0, np.zeros((0, 3), dtype=np.int64)
+    if before is not None and len(before.ends):
+        pairs = enumerate(zip(segments, before.segments, strict=False))
+        shorter = min(len(segments), len(before.segments))
+        same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        known = before.ends[: sum(len(segment.facts) for segment in segments[:same])]
     told = [
         (fact, *((OPEN, NOBODY) if one.end_ms is None else (one.end_ms, one.ended_by)))
-        for one in segments
+        for one in segments[same:]
         for fact in one.facts
     ]
-    return np.array(told, dtype=np.int64).reshape(-1, 3)
-
-
-def latest_endings(ids: NDArray[np.int64], ends: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return, per fact, when all that it asserts had ended and by which fact, shape (m, 2); `OPEN` by `NOBODY` where it has not.
-
-    Args:
-        ids: of the facts, ascending; shape (m,).
-        ends: rows of `endings`, of these facts.
-    """
-    rows = np.concatenate([np.zeros((0, 3), dtype=np.int64), *ends])
-    rows = rows[np.argsort(rows[:, 1], kind="stable")]  # of several of a fact the last one is written last
-    found = np.tile(np.array([OPEN, NOBODY]), (len(ids), 1))
-    found[np.searchsorted(ids, rows[:, 0])] = rows[:, 1:]
-    return found
-
-
-def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.int64]:
-    """Return the `endings` of some segments; those of unchanged ones are taken from before."""
-    if before is None or not len(before.ends):
-        return endings(segments)
-    pairs = enumerate(zip(segments, before.segments, strict=False))
-    shorter = min(len(segments), len(before.segments))
-    same = next((at for at, (one, other) in pairs if one is not other), shorter)
-    count = sum(len(segment.facts) for segment in segments[:same])
-    return np.concatenate([before.ends[:count], endings(segments[same:])])
+    return np.concatenate([known, np.array(told, dtype=np.int64).reshape(-1, 3)])
 
 
 _Lines = Mapping[LineKey, _StateLine]
@@ -498,17 +479,33 @@ def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Se
 
 
 @once_per_snapshot
-def ended(snapshot: Snapshot) -> NDArray[np.int64]:
+def latest_endings(snapshot: Snapshot) -> NDArray[np.int64]:
     """Return, per fact, the end of its validity in ms and the fact that ended it, shape (m, 2); `OPEN` by `NOBODY` when there is none.
 
     Events that state an end keep `OPEN` here: that they happened stays true. Only states end.
     """
-    return latest_endings(snapshot.facts.ids, [line.ends for line in _lines(snapshot).values()])
+    ends = np.concatenate(
+        [np.zeros((0, 3), dtype=np.int64), *(one.ends for one in _lines(snapshot).values())]
+    )
+    ends = ends[np.argsort(ends[:, 1], kind="stable")]  # of several of a fact the last one is written last
+    found = np.tile(np.array([OPEN, NOBODY]), (len(snapshot.facts.ids), 1))
+    found[np.searchsorted(snapshot.facts.ids, ends[:, 0])] = ends[:, 1:]
+    return found
+
+
+Ending = tuple[int, int]
+"""When what a fact says ended, ms, and the row id of the fact that ended it."""
+
+
+def endings(snapshot: Snapshot, segments: Iterable[Segment]) -> dict[int, Ending]:
+    """Return, by row, how the facts ended that support a value of one timeline; none of what holds."""
+    last = {snapshot.fact_row[fact]: (one.end_ms, one.ended_by) for one in segments for fact in one.facts}
+    return {row: (at, by) for row, (at, by) in last.items() if at is not None and by is not None}
 
 
 def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return, per fact, the end of its validity in ms; see `ended`."""
-    return ended(snapshot)[:, 0]
+    """Return, per fact, the end of its validity in ms; see `latest_endings`."""
+    return latest_endings(snapshot)[:, 0]
 
 
 def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:

@@ -29,7 +29,6 @@ from memforest.search.forest import FACT, NONE, Forest, once_per_forest
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
-from memforest.search.timeline import Segment
 from memforest.search.vectors import question_tokens
 from memforest.store import facts as facts_rows
 from memforest.store import meta
@@ -179,18 +178,16 @@ class MemForestIndex(Index):
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         asked, why = asked_for(snapshot, request, keep)
-        thread: Sequence[Segment] = ()
+        answer = Answer()
         if len(asked):
             # The sessions or days that a question asks for as a whole lead, in their order.
             lead = {int(turn): int(speaks[turn]) for turn in asked}
             bonus = np.zeros(len(snapshot.turns.ids))
             bonus[asked] = ANSWERS_LEAD * (2.0 - np.arange(len(asked)) / len(asked))
         else:
-            answer = (
-                answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
-            )
+            if request.ranking.time_order:
+                answer = answering_facts(tx, snapshot, request, base.fact)
             lead, bonus, why = self._promote(snapshot, keep, answer, scores.total)
-            thread = answer.segments if lead else ()
             plan = request.plan
             ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
             if not lead and ordered:
@@ -215,7 +212,7 @@ class MemForestIndex(Index):
             "filters": filter_notes(keep),
             "time_order": {"why": why, "turns": len(lead)} if lead else None,
         }
-        return IndexResult(hits, recalled.trees, notes, forest=forest, thread=thread)
+        return IndexResult(hits, recalled.trees, notes, forest=forest, ended=answer.ended if lead else {})
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.

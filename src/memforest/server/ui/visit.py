@@ -120,14 +120,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "text": safe_text,
-        "short": short,
-        "plain": plain,
-        "minute": minute,
-        "day": day,
-        "attribute": attribute_name,
-    }
+    made.filters |= {"text": safe_text, "short": short, "plain": plain, "minute": minute, "day": day}
+    made.filters["attribute"] = attribute_name
     # What no page has to name: a template sets `here`, its own name in the navigation.
     made.globals |= {"counted": counted, "here": "", "user": None, "keyed": False, "has_jobs": False}
     return made
