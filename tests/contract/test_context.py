@@ -58,18 +58,18 @@ def test_a_line_refers_to_no_line_that_is_not_shown(forest: MemForest) -> None:
 
 
 def test_a_piece_says_by_which_turns_it_was_superseded(forest: MemForest) -> None:
-    """`superseded_by` are the turns that told the next value, in JSON too; empty while it holds."""
+    """`ended_by` are the turns that told the next value, in JSON too; empty while it holds."""
     davis, miami = homes(told(forest, *HOMES)).evidence
-    assert davis.superseded_by == miami.sources
-    assert (miami.superseded_by, miami.end) == ((), None)
-    assert davis.to_dict()["superseded_by"][0]["session_id"] == "2024-02-02"
+    assert davis.ended_by == miami.sources
+    assert (miami.ended_by, miami.end) == ((), None)
+    assert davis.to_dict()["ended_by"][0]["session_id"] == "2024-02-02"
 
 
 def test_an_end_goes_with_what_told_it(forest: MemForest) -> None:
     """Hidden, deleted, or not said by a moment: then nothing ended."""
     memory = told(forest, *HOMES)
     assert "until" not in homes(memory, said_by="2023-06-01").context()
-    done = memory.forget(homes(memory).evidence[1].fact_id)
+    done = memory.forget(homes(memory).evidence[1].fact_id or "")
     assert "until" not in homes(memory).context()
     memory.undo(done.key)
     assert f"{DAVIS} (see [2])" in homes(memory).context()

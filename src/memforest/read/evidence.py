@@ -368,7 +368,7 @@ class EvidenceReader:
                     start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
                     end=None if end == OPEN else from_ms(end),
                     sources=turn_sources([own, *supports[fact_id]]),
-                    superseded_by=turn_sources(supports[by]),
+                    ended_by=turn_sources(supports[by]),
                     fact_id=fact.fact_id,
                     dates=fact.dates,
                     statement=fact.text,

@@ -412,7 +412,7 @@ class Evidence(Result):
     `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
     its words of time mean.
 
-    `superseded_by` are the turns that told what took the place of a state, which `end` is the end of; empty while it holds.
+    `ended_by` are the turns that told what took the place of a state, which `end` is the end of; empty while it holds.
     `said_each` is when the same speaker said these very words, the first time first. `echoes` is the turn that an
     assistant's repeats without another word of content.
     """
@@ -443,7 +443,7 @@ class Evidence(Result):
     corrected: datetime | None = None
     pinned: bool = False
     span: tuple[int, int] | None = None
-    superseded_by: tuple[Source, ...] = ()
+    ended_by: tuple[Source, ...] = ()
     said_each: tuple[datetime, ...] = ()
     echoes: tuple[Source, ...] = ()
 
@@ -556,7 +556,7 @@ def context_lines(
         days.setdefault(said.date(), set()).add(said)
     lines = []
     for number, one in enumerate(evidence, 1):
-        until, ending = "", _places(one.superseded_by)
+        until, ending = "", _places(one.ended_by)
         if one.end is not None and ending and one.place not in ending:
             until = format_interval(Interval.at(one.end), "day", zone=zone)
             later = [numbers[place] for place in ending if place in numbers]

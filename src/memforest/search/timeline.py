@@ -11,22 +11,17 @@ Example:
     Boston None 10 (1,)
     Davis 10 30 (1,)
     Miami 30 None (2,)
-
-A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But where a
-value follows another one for certain, a segment begins whatever was before; from there on reading gives what reading all
-would. So `superseded_by` reads only the observations since such a place, and more when there is none or when it matters
-what was earlier. Its result always equals that of `superseded`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from operator import attrgetter
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,15 +100,12 @@ def timeline(observations: Iterable[StateFact]) -> list[Segment]:
     return segments
 
 
-def observe(
-    segments: list[Segment], seen: StateFact, held: Callable[[StateFact], bool] | None = None
-) -> Segment | None:
+def observe(segments: list[Segment], seen: StateFact) -> Segment | None:
     """Read the next observation, in time order, into the segments of those before it.
 
     Args:
         segments: changed in place.
         seen: the observation.
-        held: whether an ended value held in some segment that is not among `segments`; None when there is no other.
 
     Returns:
         The segment that was the last one, if a new one takes its place.
@@ -129,8 +121,6 @@ def observe(
         before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
         if before is not None:
             segments[before] = _supported(segments[before], seen.fact)
-            return None
-        if held is not None and held(seen):
             return None
     elif last is not None and last.end_ms is None and same_value(last.value, seen.value):
         segments[-1] = _supported(last, seen.fact)
@@ -153,85 +143,6 @@ def _supported(segment: Segment, fact: int) -> Segment:
         return segment
     facts = (*segment.facts, fact)
     return Segment(segment.value, segment.start_ms, segment.end_ms, facts, segment.ended_by)
-
-
-WINDOW = 16
-"""Observations that are read at first; eight times as many with each further try."""
-
-
-class Past(Protocol):
-    """The stored observations of one attribute of one entity."""
-
-    @property
-    def values(self) -> Collection[str]:
-        """Every value that was observed at any time, or named as the one before an observed value."""
-        ...
-
-    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
-        """Return the latest observations before another one, in time order."""
-        ...
-
-    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
-        """Return (value, previous) of the observations before another one that name any of some values."""
-        ...
-
-
-class _Unsure(Exception):
-    """The answer depends on observations before the window that was read."""
-
-
-def superseded_by(seen: StateFact, past: Past) -> set[int]:
-    """Return the facts of the segment that an observation superseded, without its own fact.
-
-    Args:
-        seen: an observation that is stored already.
-        past: of its attribute.
-    """
-    most = WINDOW
-    while True:
-        window = past.before(seen, most)
-        whole = len(window) < most
-        held = None if whole else partial(_held, past=past)
-        try:
-            if not whole:
-                first = _certain(window, past.values)
-                # Whether what it left has a segment of its own depends on what was before.
-                window = [replace(window[first], previous=None), *window[first + 1 :]]
-            segments: list[Segment] = []
-            for one in window:
-                observe(segments, one, held)
-            before = observe(segments, seen, held)
-            return set() if before is None else {*before.facts} - {seen.fact}
-        except _Unsure:
-            most *= 8
-
-
-def _certain(window: Sequence[StateFact], values: Collection[str]) -> int:
-    """Return the first observation that begins a segment, whatever the values were before it."""
-    last: list[str] = list(values)
-    """Values that the last segment may have, if it is open."""
-    for at, one in enumerate(window):
-        same = [value for value in last if same_value(value, one.value)]
-        others = len(same) < len(last)
-        if one.change == "end":
-            last = [*last, one.value] if others else []
-        elif not same:
-            return at
-        else:
-            last = [*same, one.value] if others else same
-    raise _Unsure
-
-
-def _held(ended: StateFact, past: Past) -> bool:
-    """Return whether an earlier segment than the last has the value that an observation ends."""
-    alike = [value for value in past.values if same_value(value, ended.value)]
-    named = past.naming(ended, alike)
-    if not named:
-        return False
-    # What was told in the same words has a segment, or supports one, of a value that is the same as this one.
-    if any(value == ended.value for value, _ in named):
-        return True
-    raise _Unsure
 
 
 MARKS = (0, 16, 128, 1024)
@@ -516,42 +427,12 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
         new: row ids of observations.
     """
     found: set[tuple[int, str]] = set()
-    pasts: dict[tuple[int, str], _StoredPast] = {}
-    for state in snapshot.states_with_ids(tx, new):
-        if not holds_many(state.attribute):
-            (seen,) = observations([state])
-            if state.attribute == UNSPECIFIED:  # of what was before only its own chain counts
-                before = [*snapshot.states_before(tx, state, -1), state]
-                chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
-                segments: list[Segment] = []
-                ended = set[int]()
-                for one in sorted(observations(chain), key=time_order):
-                    earlier = observe(segments, one)
-                    if one == seen and earlier is not None:
-                        ended = {*earlier.facts} - {seen.fact}
-            else:
-                past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
-                ended = superseded_by(seen, past)
-            found |= {(fact, state.attribute) for fact in ended}
+    told, rows = snapshot.states_with_ids(tx, new), set(new)
+    for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
+        for chain in _chains(attribute, snapshot.states_of_attribute(tx, entity, attribute)):
+            segments: list[Segment] = []
+            for seen in observations(chain):
+                before = observe(segments, seen)
+                if before is not None and seen.row in rows:
+                    found |= {(fact, attribute) for fact in before.facts if fact != seen.fact}
     return found
-
-
-class _StoredPast:
-    """The stored observations of one state's attribute, as `memforest.search.timeline.Past`."""
-
-    def __init__(self, tx: Tx, state: StateSeen) -> None:
-        self._tx = tx
-        self._state = state
-
-    @cached_property
-    def values(self) -> Collection[str]:
-        return snapshot.values_of(self._tx, self._state.entity, self._state.attribute)
-
-    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
-        return observations(snapshot.states_before(self._tx, self._at(seen), most))
-
-    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
-        return snapshot.values_before(self._tx, self._at(seen), values)
-
-    def _at(self, seen: StateFact) -> StateSeen:
-        return self._state._replace(at_ms=seen.at_ms, tie=seen.tie, fact=seen.fact, row=seen.row)
