@@ -23,7 +23,7 @@ from memforest.records import SpokenText
 from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_places, first_turns, valid_end
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.search.timeline import NOBODY, Ending, latest_endings
+from memforest.search.timeline import Ending, latest_endings
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
@@ -223,12 +223,12 @@ class EvidenceReader:
         snapshot, keep = self.snapshot, allowed(self.snapshot, self.request).turns
         asked = snapshot.turns.asks[snapshot.turns.previous] & (snapshot.turns.previous >= 0)
         found = equal_turns(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in hits})
-        equal = {}
+        equal, pairs = {}, snapshot.facts.pairs
         for hit in hits:
             turns = found.get(int(snapshot.turns.ids[hit.turn]), ())
             rows = {snapshot.turn_row[turn] for turn in turns if turn in snapshot.turn_row}
             if hit.fact >= 0:
-                rows &= {*snapshot.turns_of_fact[hit.fact]}
+                rows &= {*pairs[pairs[:, 0] == hit.fact, 1].tolist()}
             else:
                 rows -= {row for row in rows if asked[row] or asked[hit.turn]}
             equal[hit.turn, hit.fact] = sorted({hit.turn, *(row for row in rows if keep[row])})
@@ -249,12 +249,6 @@ class EvidenceReader:
         value = before.difference(lexical_tokens(" ".join((self.question, *self.snapshot.speakers))))
         if value and value.isdisjoint(since):
             self.ended[first] = int(facts.start_ms[later]), int(facts.ids[later])
-
-    def _ending(self, row: int) -> Ending:
-        """Return when what a fact says ended, `OPEN` for not, and by which other fact, `NOBODY` for none."""
-        states, until = latest_endings(self.snapshot), valid_end(self.snapshot)
-        at_ms, by = self.ended.get(row, (int(until[row]), int(states[row, 1])))
-        return at_ms, NOBODY if by == self.snapshot.facts.ids[row] else by
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -302,13 +296,20 @@ class EvidenceReader:
         snapshot, forest = self.snapshot, self.forest
         said = [hit for hit in hits if isinstance(hit, TurnHit)]
         fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
-        ends = {hit.fact: self._ending(hit.fact) for hit in said if hit.fact >= 0}
+        until, by_states = valid_end(snapshot), latest_endings(snapshot)[:, 1]
+        ends = {
+            hit.fact: self.ended.get(hit.fact, (int(until[hit.fact]), int(by_states[hit.fact])))
+            for hit in said
+            if hit.fact >= 0
+        }
         supports = evidence.fact_sources(
             self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without
         )
         equal = self._with_equal_words(said)
-        beside = {row for rows in equal.values() for row in rows} | {*self._echoed.values()}
-        names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist())
+        beside = {row for (turn, _), rows in equal.items() for row in rows if row != turn} | {
+            *self._echoed.values()
+        }
+        names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist()) if beside else {}
         sayings = read_sayings(self.tx, fact_ids, snapshot)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
@@ -345,7 +346,9 @@ class EvidenceReader:
                 said=from_ms(turn.said_ms),
                 start=from_ms(turn.said_ms),
                 end=None,
-                sources=turn_sources([own, *(names[int(snapshot.turns.ids[row])] for row in same)]),
+                sources=turn_sources(
+                    [own, *(names[int(snapshot.turns.ids[row])] for row in same if row != hit.turn)]
+                ),
                 path=paths.get(hit.leaf, ()),
                 why=hit.why,
                 metadata=json.loads(turn.metadata),
@@ -368,7 +371,7 @@ class EvidenceReader:
                     start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
                     end=None if end == OPEN else from_ms(end),
                     sources=turn_sources([own, *supports[fact_id]]),
-                    ended_by=turn_sources(supports[by]),
+                    ended_by=turn_sources(supports.get(by, ())),
                     fact_id=fact.fact_id,
                     dates=fact.dates,
                     statement=fact.text,

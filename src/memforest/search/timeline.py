@@ -206,7 +206,11 @@ def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.
         same = next((at for at, (one, other) in pairs if one is not other), shorter)
         known = before.ends[: sum(len(segment.facts) for segment in segments[:same])]
     told = [
-        (fact, *((OPEN, NOBODY) if one.end_ms is None else (one.end_ms, one.ended_by)))
+        (
+            fact,
+            OPEN if one.end_ms is None else one.end_ms,
+            NOBODY if one.ended_by in (None, fact) else one.ended_by,
+        )
         for one in segments[same:]
         for fact in one.facts
     ]
@@ -410,8 +414,12 @@ Ending = tuple[int, int]
 
 def endings(snapshot: Snapshot, segments: Iterable[Segment]) -> dict[int, Ending]:
     """Return, by row, how the facts ended that support a value of one timeline; none of what holds."""
-    last = {snapshot.fact_row[fact]: (one.end_ms, one.ended_by) for one in segments for fact in one.facts}
-    return {row: (at, by) for row, (at, by) in last.items() if at is not None and by is not None}
+    last = {fact: one for one in segments for fact in one.facts}
+    return {
+        snapshot.fact_row[fact]: (one.end_ms, one.ended_by)
+        for fact, one in last.items()
+        if one.end_ms is not None and one.ended_by is not None and one.ended_by != fact
+    }
 
 
 def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
