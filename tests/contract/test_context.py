@@ -224,11 +224,11 @@ def test_an_echo_is_left_out(forest: MemForest) -> None:
     ],
 )
 def test_a_reply_that_adds_something_stays(forest: MemForest, reply: str) -> None:
-    """A denial, a number, a name: it stands behind what the person said."""
+    """A denial, a number, a name are more than was said."""
     memory = told(forest, MINE, ("assistant", "2026-07-01", reply))
     context = memory.search(f"What about this: {reply}").context()
     assert reply in context
-    assert context.index(MINE[2]) < context.index(reply)
+    assert MINE[2] in context
 
 
 def test_an_answer_is_no_echo_of_its_question(forest: MemForest) -> None:

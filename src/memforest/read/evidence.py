@@ -200,7 +200,7 @@ class EvidenceReader:
                 yield hit
 
     def _repeated(self, hit: TurnHit) -> int:
-        """Return the row of the turn of which an assistant's says most words again, with its answer behind it; -1 for none."""
+        """Return the row of the turn of which an assistant's is an echo; -1 for none."""
         turns = self.snapshot.turns
         own = int(turns.previous[hit.turn])
         said, reply = (self._turns.get(int(turns.ids[row])) for row in (own, hit.turn))

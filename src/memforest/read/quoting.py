@@ -114,13 +114,13 @@ def gone_digests(turn: StoredTurn, left: str | None) -> Iterable[bytes]:
 
 
 def repeats(reply: str, said: str) -> bool:
-    """Return whether at least half of the content words of a reply were said in the turn before it.
+    """Return whether two thirds of the content words of a reply, questions left out, were said in the turn before it.
 
     >>> repeats("Noted: your dog is called Pickle.", "My dog is called Pickle."), repeats("I like Pickle.", "My dog is ill.")
     (True, False)
     """
-    found = set(lexical_tokens(reply))
-    return bool(found) and 2 * len(found & set(lexical_tokens(said))) >= len(found)
+    found = set(lexical_tokens(_without_questions(reply)))
+    return bool(found) and 3 * len(found & set(lexical_tokens(said))) >= 2 * len(found)
 
 
 def adds_nothing(reply: str, said: str) -> bool:
@@ -129,8 +129,12 @@ def adds_nothing(reply: str, said: str) -> bool:
     >>> adds_nothing("Great, your dog is Pickle!", "My dog is Pickle."), adds_nothing("Your dog is no Pickle.", "My dog is Pickle.")
     (True, False)
     """
-    told = " ".join(one.text for one in split_sentences(reply) if not asks(one.text))
+    told = _without_questions(reply)
     return negated(told) == negated(said) and lacks_content(told, frozenset(words(said.lower())))
+
+
+def _without_questions(text: str) -> str:
+    return " ".join(one.text for one in split_sentences(text) if not asks(one.text))
 
 
 DASH = " – "
