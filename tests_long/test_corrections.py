@@ -81,7 +81,7 @@ def test_what_was_corrected_is_never_shown_as_true_again(tmp_path: Path) -> None
         line = user.search(WHERE).context().splitlines()[0]
         assert (
             line
-            == '[1] 1 May 2023: Bob lives in Portland. (corrected on 1 Jun 2024; Bob said: "I live in Davis.")'
+            == '[1] 1 May 2023, 10:00: Bob lives in Portland. (corrected on 1 Jun 2024; Bob said: "I live in Davis.")'
         )
         [state] = user.timeline("Bob", attribute="residence")
         assert (state.value, state.text) == ("Portland", "Bob lives in Portland.")

@@ -1,19 +1,16 @@
-"""What a write superseded: found near the new observations, and equal to what reading all of them gives."""
+"""What a write superseded: equal to what reading all observations gives."""
 
 from __future__ import annotations
 
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -21,14 +18,10 @@ from tests_long.stored import superseded
 from tests_long.worlds import fast_config, fast_folder, file_of, said
 
 from memforest import MemForest
-from memforest.search import timeline as superseding
 from memforest.search.snapshot import OPEN, load_snapshot
 from memforest.search.timeline import (
-    StateFact,
     observations,
-    superseded_by,
     superseded_facts,
-    time_order,
     timelines,
     valid_until,
 )
@@ -36,61 +29,6 @@ from memforest.store import snapshot as rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.facts import facts_with_ids
-
-VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the OSLO", "...", "New Miami"]
-OBSERVATIONS = st.lists(
-    st.builds(
-        StateFact,
-        at_ms=st.integers(0, 40),
-        tie=st.sampled_from("ab"),
-        fact=st.integers(1, 12),
-        value=st.sampled_from(VALUES),
-        previous=st.none() | st.sampled_from(VALUES),
-        change=st.sampled_from(["is", "is", "start", "end"]),
-        row=st.integers(0, 10_000),
-    ),
-    min_size=1,
-    max_size=60,
-    unique_by=lambda o: o.row,
-)
-
-
-class Listed:
-    """The observations of one attribute, in memory; `read` counts those that were asked for."""
-
-    def __init__(self, seen: Sequence[StateFact]) -> None:
-        self.seen = sorted(seen, key=time_order)
-        self.values = {value for o in seen for value in (o.value, o.previous) if value is not None}
-        self.read = 0
-
-    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
-        """Return the latest observations before another one."""
-        found = self.seen[: self.seen.index(seen)][-most:]
-        self.read += len(found)
-        return found
-
-    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
-        """Return what the observations before another one say of some values."""
-        earlier = self.seen[: self.seen.index(seen)]
-        return [(o.value, o.previous) for o in earlier if o.value in values or o.previous in values]
-
-
-@given(OBSERVATIONS, st.sampled_from([1, 3, 16]))
-def test_each_observation_superseded_what_the_whole_timeline_says(seen: list[StateFact], window: int) -> None:
-    """Random observations, endings and returns: every one of them, taken for the new one."""
-    past = Listed(seen)
-    with patch.object(superseding, "WINDOW", window):
-        for new in seen:
-            assert superseded_by(new, past) == superseded(seen, [new])
-
-
-def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
-    """Ten thousand moves, and who moves again is compared with the last few of them."""
-    random = Random(7)
-    seen = [StateFact(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
-    past = Listed([*seen, StateFact(20_000, "", 20_000, "Rome")])
-    assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
-    assert past.read == 16
 
 
 def of_all(tx: Tx, new: Sequence[int]) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 from hypothesis import given
@@ -14,7 +13,6 @@ from memforest.search.timeline import (
     Change,
     Segment,
     StateFact,
-    observe,
     same_value,
     time_order,
     timeline,
@@ -191,13 +189,3 @@ def test_a_segment_holds_from_its_start_until_before_its_end(
     """An open side has no bound."""
     segment = Segment("Rome", start, end, (1,))
     assert [at_ms for at_ms in range(2, 7) if segment.holds_at(at_ms)] == held
-
-
-def test_an_ending_of_what_is_known_elsewhere_tells_nothing_new() -> None:
-    """A reader of a part of the past says what held in the rest; without that, the ended value was before."""
-    ended = StateFact(9, "", 9, "Rome", change="end")
-    known, unknown = [Segment("Oslo", 1, None, (1,))], [Segment("Oslo", 1, None, (1,))]
-    assert observe(known, ended, lambda seen: seen == ended) is None
-    assert written(known) == "Oslo 1.. [1]"
-    assert observe(unknown, replace(ended), lambda seen: False) == Segment("Oslo", 1, None, (1,))
-    assert written(unknown) == "Oslo 1..9 [1], Rome ..9 [9]"

@@ -138,9 +138,12 @@ def test_dates_are_shown_beside_the_words_that_do_not_say_them() -> None:
     )
     year = ResolvedDate("2019", datetime(2019, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC), "year")
     since = ResolvedDate("for five years", datetime(2019, 1, 1, tzinfo=UTC), None, "year")
-    assert show_dates((week, year), UTC) == "last week: week of 22 January 2024"
-    assert show_dates((since, week), UTC) == "for five years: since 2019; last week: week of 22 January 2024"
-    assert show_dates((year,), UTC) == ""
+    said = datetime(2024, 2, 2, tzinfo=UTC)
+    assert show_dates((week, year), UTC, said) == "22–28 January 2024"
+    assert show_dates((since, week), UTC, said) == "for five years: since 2019; last week: 22–28 January 2024"
+    assert show_dates((year,), UTC, said) == ""
+    today = ResolvedDate("today", said, datetime(2024, 2, 3, tzinfo=UTC), "day")
+    assert show_dates((today,), UTC, said) == ""
 
 
 @pytest.mark.parametrize(

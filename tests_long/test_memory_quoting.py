@@ -166,7 +166,7 @@ def test_sentences_are_quoted_not_long_turns(memory: MemForest) -> None:
 def test_a_line_has_day_speaker_quotation_and_the_stated_day(memory: MemForest) -> None:
     """The statement is added on request; a time that the words themselves have is not said twice."""
     line = found(memory, "Lisbon").line(3)
-    assert line == f'[3] 7 May 2024, Ana: "{SAID[2][1]}" (yesterday: 6 May 2024)'
+    assert line == f'[3] 7 May 2024, Ana: "{SAID[2][1]}" (6 May 2024)'
     asked = found(memory, "Lisbon").line(3, statements=True)
     assert asked.startswith(line.removesuffix(")"))
     assert 'statement: "Ana moved to Lisbon yesterday' in asked
@@ -188,13 +188,13 @@ def test_days_are_those_of_the_configured_zone(place: Path) -> None:
         }
         forest.ingest_session("u", "s", [late])
         context = forest.query("u", "Where did Ana move?").context()
-    assert context == '[1] 8 May 2024, Ana: "I moved to Lisbon yesterday." (yesterday: 7 May 2024)'
+    assert context == '[1] 8 May 2024, Ana: "I moved to Lisbon yesterday." (7 May 2024)'
 
 
 def test_a_budget_counts_what_is_shown(memory: MemForest) -> None:
     """`max_tokens` holds for the lines of the context."""
     whole = memory.query("u", "Where did Ana move?", top_k=50)
-    costs = [count_tokens(one.line(n)) + 1 for n, one in enumerate(whole, 1)]
+    costs = [count_tokens(line) + 1 for line in whole.context(100_000).split("\n")]
     cut = memory.query("u", "Where did Ana move?", top_k=50, max_tokens=sum(costs[:3]))
     assert [one.text for one in cut] == [one.text for one in whole][:3]
 

@@ -83,11 +83,11 @@ def test_an_entitys_kind_is_the_surest_of_its_mentions(folder: Path, order: str)
 
 
 def test_equal_scores_go_by_when_it_was_said(folder: Path) -> None:
-    """The same words in three sessions that came the wrong way round: the one that was said first is first."""
+    """The same words in three sessions that came the wrong way round: they are one piece, of the one that was said first."""
     with MemForest(folder, fast_config(indexes=INDEXES)) as forest:
         for day in (3, 1, 2):
             turn = {"speaker": "Ana", "text": "Lovely!", "timestamp": f"2023-05-{day:02}"}
             forest.ingest_session("u", f"s{day}", [turn])
         for index in (*INDEXES, "flat"):
-            said = [one.said.day for one in forest.query("u", "zebra", index=index).evidence]
-            assert said == [1, 2, 3]
+            [found] = forest.query("u", "zebra", index=index).evidence
+            assert (found.said.day, [one.day for one in found.said_each]) == (1, [1, 2, 3])

@@ -16,6 +16,7 @@ from memforest.text import count_tokens
 from memforest.times import UNSAFE, one_line
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
+SAID = "8 May 2023"
 
 
 @given(st.lists(st.text(max_size=40), max_size=12), st.integers(0, 60))
@@ -58,7 +59,7 @@ def unescaped(text: str) -> str:
 @given(_FORGERIES, _FORGERIES, _FORGERIES)
 def test_nothing_forges_a_line_of_evidence(speaker: str, text: str, quote: str) -> None:
     """Whatever a name, statement or quotation holds, it is one line, which reads back as what it was made of."""
-    line = render(1, DAY, speaker or "x", text, quote)
+    line = render(1, SAID, speaker or "x", text, quote)
     assert line.splitlines() in ([line], [line.rstrip()])
     assert UNSAFE.search(line) is None
     read = _LINE.fullmatch(line)
@@ -83,7 +84,7 @@ _QUOTE_LINE = re.compile(
 def test_nothing_forges_a_line_of_a_quotation(speaker: str, text: str, statement: str) -> None:
     """A question, its answer and the statement read back as they were, whoever spoke."""
     spoken = [SpokenText("Ann", text), SpokenText(speaker, text)]
-    line = render_quote(1, DAY, spoken, stated="7 May 2023", statement=statement)
+    line = render_quote(1, SAID, spoken, stated="7 May 2023", statement=statement)
     assert line.splitlines() in ([line], [line.rstrip()])
     assert UNSAFE.search(line) is None
     read = _QUOTE_LINE.fullmatch(line)
@@ -139,8 +140,8 @@ def test_a_speakers_name_adds_no_evidence_to_a_context(forest: MemForest) -> Non
 def test_a_line_is_dated_and_quotes_what_it_adds() -> None:
     """The statement with its day and number; the quote only when it says more; all on one line."""
     assert (
-        render(2, DAY, "Ana", "Ana bought\na kayak.", "Ana bought a kayak.")
+        render(2, SAID, "Ana", "Ana bought\na kayak.", "Ana bought a kayak.")
         == "[2] 8 May 2023: Ana bought a kayak."
     )
-    line = render(1, DAY, "Ana", "Ana bought a kayak.", "I bought it\n today!")
+    line = render(1, SAID, "Ana", "Ana bought a kayak.", "I bought it\n today!")
     assert line == '[1] 8 May 2023: Ana bought a kayak. (Ana said: "I bought it\\n today!")'

@@ -137,28 +137,18 @@ def observe(tx: Connection, observed: list[tuple[int, str, int, str, str, str | 
 
 
 @settings(max_examples=20)
-@given(OBSERVED, st.integers(0, 4))
-def test_what_was_observed_before_is_what_stands_before_in_the_timeline(
-    observed: list[tuple[int, str, int, str, str, str | None]], most: int
+@given(OBSERVED)
+def test_the_observations_of_an_attribute_are_read_in_the_order_of_its_timeline(
+    observed: list[tuple[int, str, int, str, str, str | None]],
 ) -> None:
-    """Of the same entity and attribute, the last few of them, in order; and the values that they name."""
+    """Of the same entity and attribute, and no others."""
     with closing(empty_memory()) as tx:
         timeline = observe(tx, observed)
         assert columns.states_seen(tx) == timeline
-        for at, state in enumerate(timeline):
-            before = [one for one in timeline[:at] if one[:2] == state[:2]]
-            assert columns.states_before(tx, state, most) == (before[-most:] if most else [])
-            wanted = {"Oslo", "Lima"}
-            named = {(one.value, one.previous) for one in before if wanted & {one.value, one.previous}}
-            found = columns.values_before(tx, state, wanted)
-            assert (set(found), len(found)) == (named, len(named))
-            assert columns.values_before(tx, state, ()) == []
         for entity, attribute in {one[:2] for one in timeline}:
             own = [one for one in timeline if one[:2] == (entity, attribute)]
-            assert columns.values_of(tx, entity, attribute) == {
-                v for one in own for v in one[2:4] if v is not None
-            }
-        assert columns.values_of(tx, 1, "none") == set()
+            assert columns.states_of_attribute(tx, entity, attribute) == own
+        assert columns.states_of_attribute(tx, 1, "none") == []
 
 
 def test_observations_are_read_by_fact_or_by_row(tx: Connection) -> None:

@@ -75,3 +75,23 @@ def test_a_sentence_of_two_things_stays_for_the_other(tmp_path: Path) -> None:
 def test_it_is_a_part_of_time_order(tmp_path: Path) -> None:
     """Without the order of time nothing is moved."""
     assert "Leeds" in first(tmp_path, LIVES, MOVED, ranking=Ranking(time_order=0))
+
+
+@pytest.mark.parametrize(
+    ("later", "until"),
+    [
+        (MOVED, " – until 2 February 2024 (see [1])"),
+        ("Still in Leeds, it is home to me now.", ""),
+        (AWAY, ""),
+    ],
+)
+def test_a_prompt_says_that_it_ended(tmp_path: Path, later: str, until: str) -> None:
+    """What a sure successor tells otherwise; saying the same again ends nothing."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        for month, text in enumerate((LIVES, later), 1):
+            at = f"2024-{month:02}-05T10:00:00+00:00"
+            user.add([{"role": "user", "content": text, "timestamp": at}], session_id=f"month-{month}")
+        found = user.search("Where do I live?", reference_date="2024-12-01")
+    assert f'5 Jan 2024, robin: "{LIVES}"{until}' in found.context()
+    assert found.context().count("until") == bool(until)

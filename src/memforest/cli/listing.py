@@ -22,6 +22,7 @@ from memforest.cli.call import (
     takes,
 )
 from memforest.cli.screen import Screen, clean, counted, draw_facts, in_words, sources, with_origin
+from memforest.reading.states import attribute_name
 from memforest.store.directory import Survey
 from memforest.times import local_time
 
@@ -199,7 +200,7 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 def _entry(screen: Screen, entry: TimelineEntry) -> tuple[str, str, Text]:
     if entry.kind == "state":
         body = Text.assemble((clean(entry.value or "", 80), "bold"), "\n", (in_words(entry, 200), "dim"))
-        return screen.interval(entry.start, entry.end), clean(entry.attribute or "", 20), body
+        return screen.interval(entry.start, entry.end), clean(attribute_name(entry.attribute), 20), body
     body = Text.assemble(in_words(entry, 240), (f"  {sources(entry.sources)}", "dim"))
     return screen.day(entry.start), "", body
 
@@ -285,7 +286,10 @@ def draw_diff(screen: Screen, found: Diff) -> None:
 
     screen.table(
         ("green", "bold", "cyan", ""),
-        ((day(one), clean(one.entity, 40), clean(one.attribute, 20), change(one)) for one in found),
+        (
+            (day(one), clean(one.entity, 40), clean(attribute_name(one.attribute), 20), change(one))
+            for one in found
+        ),
         (
             (
                 one.entity,

@@ -17,6 +17,7 @@ from memforest.graph.graph import Graph
 from memforest.graph.paths import relations_of
 from memforest.graph.relations import StateLine
 from memforest.ports import FoundLine, LineKind, StatedSpan, ends_of, since_text, stated_time
+from memforest.reading.states import labelled
 from memforest.records import EntityKind
 from memforest.search.snapshot import OPEN, Snapshot, as_array
 from memforest.search.timeline import same_value
@@ -116,7 +117,7 @@ class Teller:
                     continue
                 since = since_text(one.start_ms, spans.get(one.facts[0]), self.zone, began=began)
                 last_ms = max((state.at_ms for state in line.states if state.fact in one.facts), default=0)
-                text = f"{line.attribute}: {one.value} ({since})"
+                text = labelled(line.attribute, f"{one.value} ({since})")
                 found.append((-last_ms, line.attribute, one.value, one.start_ms, text, one.facts))
         latest = sorted(found)[: MOST["state"]]
         latest.sort(key=lambda one: (one[1], one[3], one[2]))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
 from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
-from memforest.read.results import Evidence, fit
+from memforest.read.results import Evidence, context_lines, fit
 from memforest.reading.answer_local import LocalAnswerer
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
@@ -38,7 +38,7 @@ def turns_before(db: Database, cache: Snapshots, evidence: Sequence[Evidence]) -
     """Return where evidence was said -> speaker and text of the turn before it in its session, where there is one."""
     with db.read() as tx:
         turns = cache.get(tx).turns
-        places = [_place(one) for one in evidence if one.kind != "memory"]
+        places = [one.place for one in evidence if one.kind != "memory"]
         return evidence_rows.turns_before(tx, places, set(turns.ids[turns.muted].tolist()))
 
 
@@ -107,11 +107,6 @@ async def _asked_of(
     return await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
 
 
-def _place(one: Evidence) -> Place:
-    """Return the session and turn in which evidence was said, which come first among its sources."""
-    return one.sources[0].session_id, one.sources[0].turn_ids[0]
-
-
 def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
     operator, _, value = one.why.partition(": ")
     return AnswerEvidence(
@@ -126,14 +121,14 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
         statement=one.statement,
         spoken=one.spoken,
         precision=one.precision,
-        before=("", "") if one.kind == "memory" else before.get(_place(one), ("", "")),
+        before=("", "") if one.kind == "memory" else before.get(one.place, ("", "")),
         leads=bool(one.why) and not operator.endswith(", perhaps"),
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
     )
 
 
-def within_budget(evidence: Sequence[Evidence], max_tokens: int) -> Sequence[Evidence]:
-    """Return the longest prefix whose texts and quotes stay within the budget, and the pinned ones behind it."""
-    lines = [one.line(number) for number, one in enumerate(evidence, 1)]
+def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -> Sequence[Evidence]:
+    """Return the longest prefix whose lines of `QueryResult.context` stay within the budget, and the pinned ones behind it."""
+    lines = context_lines(evidence, zone)
     pinned = [at for at, one in enumerate(evidence) if one.pinned]
     return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]

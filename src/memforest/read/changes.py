@@ -12,6 +12,7 @@ from memforest.plain import Result, Several
 from memforest.read.facts import ToldFacts, entity_row
 from memforest.read.stored import Source, turn_sources
 from memforest.read.views import ViewContext
+from memforest.reading.states import labelled
 from memforest.search.as_of import moment_notes
 from memforest.search.timeline import Difference, Segment, differences, superseded_facts
 from memforest.store import corrections as corrections_rows
@@ -83,7 +84,7 @@ class DiffEntry(Result):
     sources_before: tuple[Source, ...] = ()
 
     def _line(self) -> str:
-        return f"{self.entity}, {self.attribute}: {self.before!r} -> {self.after!r}"
+        return f"{self.entity}, {labelled(self.attribute, f'{self.before!r} -> {self.after!r}')}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -13,20 +13,24 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.read.quoting import joined, read_sayings, saying_at
+from memforest.read.quoting import adds_nothing, joined, read_sayings, repeats, saying_at
 from memforest.read.results import WHOLE_CHARS, Evidence
 from memforest.read.stored import turn_sources
 from memforest.reading.canonical import fact_identity
 from memforest.reading.clauses import PASSAGE_CHARS, asked_in, passage
+from memforest.reading.entities import is_assistant
 from memforest.records import SpokenText
 from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_places, first_turns, valid_end
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.timeline import Ending, latest_endings
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
+from memforest.store.derived import equal_turns
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.snapshot import wordings
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
@@ -114,10 +118,16 @@ class EvidenceReader:
     """As it was asked: of long turns the sentences with its words are quoted too."""
     forest: Forest | None = None
     """What leaves and nodes are rows of."""
+    ended: dict[int, Ending] = field(default_factory=dict)
+    """How facts (rows) ended; of others what the states say."""
     damage: dict[str, None] = field(default_factory=dict)
     unmade: set[int] = field(default_factory=set)
     _facts: dict[int, FactRow] = field(default_factory=dict)
     """Those that were checked, by row id."""
+    _turns: dict[int, StoredTurn] = field(default_factory=dict)
+    """Likewise."""
+    _echoed: dict[int, int] = field(default_factory=dict)
+    """By row of an assistant's turn: that of the turn whose words it repeats, and adds none."""
     _passing: NDArray[np.bool_] | None = None
     _told: dict[int, tuple[str, int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
     """By node: its text, how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
@@ -126,6 +136,9 @@ class EvidenceReader:
 
     def shown(self, hits: Iterable[TurnHit]) -> Iterator[TurnHit]:
         """Yield the hits that may be shown, each fact at its best turn only; its other turns are among its sources.
+
+        So are those of a turn that speaks for itself and was said in the same words before or since. What a person said stands in
+        front of an assistant's turn that repeats it.
 
         A turn that says what is hidden does not speak for itself: the facts that it supports stand in its place, as an index
         need not know of that. Turns and facts whose digests do not match are damaged. Only what is looked at is checked, a
@@ -143,13 +156,16 @@ class EvidenceReader:
             )
         )
         seen: set[int] = set()
+        repeated: set[int] = set()
         while block := list(islice(speaking, _BLOCK)):
-            turns = damaged_turns(self.tx, {int(turn_ids[hit.turn]) for hit in block})
+            self._turns |= turns_with_ids(self.tx, {int(turn_ids[hit.turn]) for hit in block})
             wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0}
             self._facts |= facts_rows.facts_with_ids(self.tx, wanted)
+            equal = self._with_equal_words(block)
+            kept = []
             for hit in block:
-                turn = turns.get(int(turn_ids[hit.turn]))
-                if turn is not None:
+                turn = self._turns[int(turn_ids[hit.turn])]
+                if turn.is_damaged:
                     self.damage[turn.name] = None
                     continue
                 if hit.fact >= 0:
@@ -161,7 +177,78 @@ class EvidenceReader:
                     if hit.fact in seen:
                         continue
                     seen.add(hit.fact)
+                elif hit.turn in repeated:
+                    continue
+                else:
+                    repeated.update(equal[hit.turn, hit.fact])
+                kept.append(hit)
+            yield from self._own_words_first(kept)
+
+    def _own_words_first(self, hits: Sequence[TurnHit]) -> Iterator[TurnHit]:
+        """Yield hits, what a person said in front of an assistant's turn that repeats it; of both places the better one is its."""
+        places = {hit.turn: hit for hit in reversed(hits)}
+        told: set[int] = set()
+        for hit in hits:
+            own = self._repeated(hit)
+            first = places.get(own)
+            if first is not None and own not in told:
+                better = hit.score - first.score
+                yield replace(first, score=hit.score, scores={**first.scores, "repeated": better})
+                told.add(own)
+            if hit.turn not in told or hit is not places[hit.turn]:
+                told.add(hit.turn)
                 yield hit
+
+    def _repeated(self, hit: TurnHit) -> int:
+        """Return the row of the turn of which an assistant's is an echo; -1 for none."""
+        turns = self.snapshot.turns
+        own = int(turns.previous[hit.turn])
+        said, reply = (self._turns.get(int(turns.ids[row])) for row in (own, hit.turn))
+        if own < 0 or said is None or reply is None or turns.asks[own] or turns.muted[[own, hit.turn]].any():
+            return -1
+        if not is_assistant(reply.speaker, reply.role) or is_assistant(said.speaker, said.role):
+            return -1
+        if not repeats(reply.text, said.text):
+            return -1
+        if adds_nothing(reply.text, said.text):
+            self._echoed[hit.turn] = own
+        return own
+
+    def _with_equal_words(self, hits: Iterable[TurnHit]) -> dict[tuple[int, int], list[int]]:
+        """Return, by turn and fact of a hit, the rows of the turns by the same speaker with the same text, itself among them.
+
+        Where a fact speaks for it, only those that support it, as "yesterday" is another day each time. Else none that answers a
+        question: what a "Yes" says is not in its words.
+        """
+        snapshot, keep = self.snapshot, allowed(self.snapshot, self.request).turns
+        asked = snapshot.turns.asks[snapshot.turns.previous] & (snapshot.turns.previous >= 0)
+        found = equal_turns(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in hits})
+        equal, pairs = {}, snapshot.facts.pairs
+        for hit in hits:
+            turns = found.get(int(snapshot.turns.ids[hit.turn]), ())
+            rows = {snapshot.turn_row[turn] for turn in turns if turn in snapshot.turn_row}
+            if hit.fact >= 0:
+                rows &= {*pairs[pairs[:, 0] == hit.fact, 1].tolist()}
+            else:
+                rows -= {row for row in rows if asked[row] or asked[hit.turn]}
+            equal[hit.turn, hit.fact] = sorted({hit.turn, *(row for row in rows if keep[row])})
+        return equal
+
+    def note_successor(self, first: int, later: int) -> None:
+        """Take a fact for ended by another one, which surely tells how the same thing stands since.
+
+        Not where that says again what the first one says beyond the question: "Still in Leeds" ends nothing.
+
+        Args:
+            first: row of the earlier fact.
+            later: row of the later one.
+        """
+        facts = self.snapshot.facts
+        texts = wordings(self.tx, facts.ids[[first, later]].tolist())
+        before, since = (set(lexical_tokens(texts[int(facts.ids[row])])) for row in (first, later))
+        value = before.difference(lexical_tokens(" ".join((self.question, *self.snapshot.speakers))))
+        if value and value.isdisjoint(since):
+            self.ended[first] = int(facts.start_ms[later]), int(facts.ids[later])
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -208,10 +295,22 @@ class EvidenceReader:
         """Return the evidence of hits that may be shown, in their order."""
         snapshot, forest = self.snapshot, self.forest
         said = [hit for hit in hits if isinstance(hit, TurnHit)]
-        turns = turns_with_ids(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in said})
         fact_ids = {int(snapshot.facts.ids[hit.fact]) for hit in said if hit.fact >= 0}
-        supports = evidence.fact_sources(self.tx, fact_ids, snapshot.without)
-        sayings, until = read_sayings(self.tx, fact_ids, snapshot), valid_end(snapshot)
+        until, by_states = valid_end(snapshot), latest_endings(snapshot)[:, 1]
+        ends = {
+            hit.fact: self.ended.get(hit.fact, (int(until[hit.fact]), int(by_states[hit.fact])))
+            for hit in said
+            if hit.fact >= 0
+        }
+        supports = evidence.fact_sources(
+            self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without
+        )
+        equal = self._with_equal_words(said)
+        beside = {row for (turn, _), rows in equal.items() for row in rows if row != turn} | {
+            *self._echoed.values()
+        }
+        names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist()) if beside else {}
+        sayings = read_sayings(self.tx, fact_ids, snapshot)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
         wanted = frozenset(lexical_tokens(asked_in(self.question)))
@@ -220,7 +319,7 @@ class EvidenceReader:
             if isinstance(hit, NodeHit):
                 made.append(self._summary(hit, paths[hit.node]))
                 continue
-            turn, muted = turns[int(snapshot.turns.ids[hit.turn])], snapshot.turns.muted[hit.turn]
+            turn, muted = self._turns[int(snapshot.turns.ids[hit.turn])], snapshot.turns.muted[hit.turn]
             own, is_long = (turn.session_id, turn.turn_id), len(turn.text) > PASSAGE_CHARS
             spoken: tuple[SpokenText, ...] | None = (SpokenText(turn.speaker, turn.text),)
             if hit.fact >= 0:
@@ -235,6 +334,8 @@ class EvidenceReader:
                     spoken = None if one is None else one.shown
             if spoken and is_long and not muted:
                 spoken = _passage(turn, spoken, wanted)
+            same = equal[hit.turn, hit.fact]
+            echoed = self._echoed.get(hit.turn)
             piece = Evidence(
                 text=joined(spoken or ()),
                 quote=turn.text,
@@ -245,18 +346,23 @@ class EvidenceReader:
                 said=from_ms(turn.said_ms),
                 start=from_ms(turn.said_ms),
                 end=None,
-                sources=turn_sources([own]),
+                sources=turn_sources(
+                    [own, *(names[int(snapshot.turns.ids[row])] for row in same if row != hit.turn)]
+                ),
                 path=paths.get(hit.leaf, ()),
                 why=hit.why,
                 metadata=json.loads(turn.metadata),
                 spoken=spoken or (),
+                said_each=tuple(from_ms(ms) for ms in sorted(snapshot.turns.said_ms[same].tolist())),
+                echoes=turn_sources([] if echoed is None else [names[int(snapshot.turns.ids[echoed])]]),
             )
             if hit.fact >= 0:
                 stated = None
                 if fact.start_ms is not None:
                     last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
                     stated = Interval(from_ms(fact.start_ms), last)
-                end, corrected_ms = int(until[hit.fact]), None if one is None else one.of.corrected_ms
+                end, by = ends[hit.fact]
+                corrected_ms = None if one is None else one.of.corrected_ms
                 piece = replace(
                     piece,
                     text=piece.text or fact.text,
@@ -265,6 +371,7 @@ class EvidenceReader:
                     start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
                     end=None if end == OPEN else from_ms(end),
                     sources=turn_sources([own, *supports[fact_id]]),
+                    ended_by=turn_sources(supports.get(by, ())),
                     fact_id=fact.fact_id,
                     dates=fact.dates,
                     statement=fact.text,

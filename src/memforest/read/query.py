@@ -254,7 +254,7 @@ class QueryPath:
         if found.pinned:
             shown = with_pinned(found.evidence, found.pinned, max(len(shown), asked.top_k))
         if asked.max_tokens is not None:
-            shown = within_budget(shown, asked.max_tokens)
+            shown = within_budget(shown, asked.max_tokens, self.config.zone)
         evidence = tuple(shown) if found.shown == "score" else by_level(shown, asked.reference)
         trace = {
             "generation": snapshot.generation,
@@ -416,7 +416,9 @@ class QueryPath:
             found = index.search(tx, snapshot, request)
             wanted = max(asked.top_k + found.spare, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
-            reader = EvidenceReader(tx, snapshot, index, request, asked.question, found.forest)
+            reader = EvidenceReader(
+                tx, snapshot, index, request, asked.question, found.forest, dict(found.ended)
+            )
             ranked: Iterator[TurnHit | NodeHit] = reader.shown(found.hits)
             if found.nodes:  # at equal scores a turn comes before a node
                 both = merge(ranked, found.nodes, key=falling_score)
@@ -473,6 +475,8 @@ class QueryPath:
         if found is None:
             return best
         fact, sure = found
+        if sure:
+            reader.note_successor(first.fact, fact)
         turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == fact, 1]
         turn = int(turns[turn_places(snapshot)[turns].argmax()])
         same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]

@@ -16,18 +16,18 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from memforest.reading.canonical import speaker_key
-from memforest.reading.clauses import MARK, is_bare, open_question, quoted
+from memforest.reading.clauses import MARK, is_bare, lacks_content, open_question, quoted
 from memforest.reading.tokens import split_sentences
 from memforest.records import SpokenText
 from memforest.search.snapshot import Snapshot
-from memforest.search.vectors import digest
+from memforest.search.vectors import asks, digest
 from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
 from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
 from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
 from memforest.store.snapshot import muted_turns
-from memforest.text import fold, words
+from memforest.text import fold, lexical_tokens, negated, words
 
 _DERIVED = re.compile("~[0-9a-f]{10}$")
 _MOST_ROOT = MAX_ID_CHARS - 11
@@ -111,6 +111,30 @@ def gone_digests(turn: StoredTurn, left: str | None) -> Iterable[bytes]:
     gone = [said for key, said in sentences_said(turn.text).items() if key not in kept]
     for text in (turn.text, *gone):
         yield from copy_digests(turn, text, turn.speaker)[: 2 if turn.time_source == "clock" else 1]
+
+
+def repeats(reply: str, said: str) -> bool:
+    """Return whether two thirds of the content words of a reply, questions left out, were said in the turn before it.
+
+    >>> repeats("Noted: your dog is called Pickle.", "My dog is called Pickle."), repeats("I like Pickle.", "My dog is ill.")
+    (True, False)
+    """
+    found = set(lexical_tokens(_without_questions(reply)))
+    return bool(found) and 3 * len(found & set(lexical_tokens(said))) >= 2 * len(found)
+
+
+def adds_nothing(reply: str, said: str) -> bool:
+    """Return whether every word of a reply, questions left out, was said in the turn before it or has no content of its own.
+
+    >>> adds_nothing("Great, your dog is Pickle!", "My dog is Pickle."), adds_nothing("Your dog is no Pickle.", "My dog is Pickle.")
+    (True, False)
+    """
+    told = _without_questions(reply)
+    return negated(told) == negated(said) and lacks_content(told, frozenset(words(said.lower())))
+
+
+def _without_questions(text: str) -> str:
+    return " ".join(one.text for one in split_sentences(text) if not asks(one.text))
 
 
 DASH = " – "

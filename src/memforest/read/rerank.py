@@ -64,7 +64,7 @@ class SearchOutcome:
 
 def leaf_key(one: Evidence) -> LeafKey:
     """Return the session and turn that evidence was found at, its node and its fact: no other evidence has all four."""
-    return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
+    return *one.place, one.node_id, one.fact_id
 
 
 def first_pieces(found: SearchOutcome, most: int) -> list[Evidence]:

@@ -6,16 +6,16 @@ Also what a call cost (`usage`), and cutting evidence to a token budget and rend
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
 from memforest.plain import Result, Several
 from memforest.read.stored import CorrectionView, Source
 from memforest.reading.clauses import in_full
-from memforest.reading.timestamps import show_dates, zone_named
+from memforest.reading.timestamps import further_dates, show_dates, zone_named
 from memforest.records import Precision, QuestionPlan, Refused, ResolvedDate, SpokenText, StepUsage
 from memforest.text import count_tokens, cut
 from memforest.times import (
@@ -271,7 +271,7 @@ _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
 
 def render(
     number: int,
-    said: datetime,
+    said: str,
     speaker: str,
     text: str,
     quote: str,
@@ -288,17 +288,17 @@ def render(
     backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks, as every name
     does with `names_quoted`.
 
-    >>> print(render(1, datetime(2023, 5, 8), "Bob (work)", "Bob has a cat.", 'I said "cat".'))
+    >>> print(render(1, "8 May 2023", "Bob (work)", "Bob has a cat.", 'I said "cat".'))
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
     """
     statement, told = escaped(text), escaped_lines(quote)
     own = "" if escaped(quote) in statement else f'{_name(speaker, names_quoted)} said: "{told}"'
-    return f"[{number}] {day_of(said)}: {statement}{_notes(_beside(stated, statement), note, own)}"
+    return f"[{number}] {said}: {statement}{_notes(_beside(stated, statement), note, own)}"
 
 
 def render_quote(
     number: int,
-    said: datetime,
+    said: str,
     spoken: Sequence[SpokenText],
     *,
     stated: str = "",
@@ -310,19 +310,19 @@ def render_quote(
 
     Args:
         number: of the line.
-        said: when it was said, in the zone whose days are shown.
+        said: the day on which it was said, or the days.
         spoken: a quotation, or a question and its bare answer; as in `render`, nothing in it can end its part of the line.
         stated: the time that it states, in words; left out where the quotation has it.
         statement: what it is found by, if that is to be shown.
         note: what else is to be known of it.
         names_quoted: put every name in quotation marks, as a name may read like an instruction.
 
-    >>> print(render_quote(1, datetime(2023, 5, 8), [SpokenText("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
+    >>> print(render_quote(1, "8 May 2023", [SpokenText("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
     words = " – ".join(f'{_name(one.speaker, names_quoted)}: "{escaped_lines(one.text)}"' for one in spoken)
     found_by = f'statement: "{escaped(statement)}"' if statement else ""
-    return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), note, found_by)}"
+    return f"[{number}] {said}, {words}{_notes(_beside(stated, words), note, found_by)}"
 
 
 def quotation(spoken: Sequence[SpokenText]) -> str:
@@ -376,9 +376,9 @@ def render_summary(
     return f"[{number}] {', '.join([days, *names, f'summary of {count}'])}: {escaped(text)}"
 
 
-def day_of(when: datetime) -> str:
-    """Return a day as it is written in evidence."""
-    return f"{when.day} {when:%b %Y}"
+def day_of(when: datetime, clock: str = "") -> str:
+    """Return a day as it is written in evidence, with the time of day in a format of `strftime` behind."""
+    return f"{when.day} {when:%b %Y}{when.strftime(clock)}"
 
 
 def fit(lines: Sequence[str], max_tokens: int, first: Sequence[int] = ()) -> list[int]:
@@ -428,6 +428,10 @@ class Evidence(Result):
 
     `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
     its words of time mean.
+
+    `ended_by` are the turns that told what took the place of a state, which `end` is the end of; empty while it holds.
+    `said_each` is when the same speaker said these very words, the first time first. `echoes` is the turn that an
+    assistant's repeats without another word of content.
     """
 
     text: str
@@ -456,6 +460,9 @@ class Evidence(Result):
     corrected: datetime | None = None
     pinned: bool = False
     span: tuple[int, int] | None = None
+    ended_by: tuple[Source, ...] = ()
+    said_each: tuple[datetime, ...] = ()
+    echoes: tuple[Source, ...] = ()
 
     @property
     def read(self) -> str:
@@ -467,11 +474,18 @@ class Evidence(Result):
         """Which leaves of its tree are beneath a summary, in words ("leaves 4 to 9"); empty where they have no numbers."""
         return "" if self.span is None else f"leaves {ordinals(self.span)}"
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The session and the turn in which it was said, which stand first among its sources."""
+        return self.sources[0].session_id, self.sources[0].turn_ids[0]
+
     def line(
         self,
         number: int,
         *,
         zone: tzinfo = timezone.utc,
+        clock: str = "",
+        until: str = "",
         statements: bool = False,
         names_quoted: bool = False,
     ) -> str:
@@ -480,6 +494,8 @@ class Evidence(Result):
         Args:
             number: of the line.
             zone: whose days are shown.
+            clock: how the time of day is shown behind the day (`strftime`).
+            until: when what it says ended, in words.
             statements: add the statement that local rules made.
             names_quoted: put the names of speakers in quotation marks, whatever they hold.
         """
@@ -489,39 +505,35 @@ class Evidence(Result):
             named = [one for one in about if one]
             start = local_time(self.start, zone)
             return render_summary(number, start, end, named, self.turns or 0, self.text)
-        said = local_time(self.said, zone)
-        stated = self._stated(zone)
+        said = self._when(zone, clock)
         notes = ["pinned"] if self.pinned else []
         if self.corrected is not None:
             notes.append(f"corrected on {day_of(local_time(self.corrected, zone))}")
         note = "; ".join(notes)
         if not self.spoken:
-            return render(
-                number,
-                said,
-                self.speaker,
-                self.text,
-                self.quote,
-                stated=stated,
-                note=note,
-                names_quoted=names_quoted,
-            )
-        words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
-        found_by = self.statement if statements else ""
-        return render_quote(
-            number,
-            said,
-            words,
-            stated=stated,
-            statement=found_by,
-            note=note,
-            names_quoted=names_quoted,
-        )
+            told = (said, self.speaker, self.text, self.quote, self._stated(zone), note)
+            line = render(number, *told, names_quoted=names_quoted)
+        else:
+            words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
+            stated, found_by = self._stated(zone, words[-1].text), self.statement if statements else ""
+            more = {"stated": stated, "statement": found_by, "note": note}
+            line = render_quote(number, said, words, **more, names_quoted=names_quoted)
+        return f"{line} – until {until}" if until else line
 
-    def _stated(self, zone: tzinfo) -> str:
-        """Return the time that it states in words, if that is not the day on which it was said."""
+    def _when(self, zone: tzinfo, clock: str) -> str:
+        """Return the day on which it was said; the first and the last one where these words were said on several."""
+        times = [local_time(moment, zone) for moment in self.said_each or (self.said,)]
+        days = list(dict.fromkeys(day_of(moment) for moment in times))
+        if len(days) == 1:
+            return day_of(local_time(self.said, zone), clock)
+        return " and ".join(days) if len(days) == 2 else f"{days[0]} to {days[-1]} ({len(times)} times)"
+
+    def _stated(self, zone: tzinfo, words: str = "") -> str:
+        """Return the days that its words of time mean, or the time that a model took it to state, if that is not its own day."""
         if self.dates or self.stated is None:
-            return show_dates(self.dates, zone)
+            return show_dates(
+                (*self.dates, *further_dates(words, self.said, zone, self.dates)), zone, self.said
+            )
         text = format_interval(self.stated, self.precision, zone=zone)
         return "" if text == format_interval(Interval.at(self.said), "day", zone=zone) else text
 
@@ -535,6 +547,53 @@ class Evidence(Result):
 
     def _line(self) -> str:
         return f"{cut(repr(self.text), 100)}, {self.kind}, {self.score:.2f}, said {self.said:%Y-%m-%d}"
+
+
+def context_lines(
+    evidence: Sequence[Evidence],
+    zone: tzinfo,
+    *,
+    statements: bool = False,
+    names_quoted: bool = False,
+    shown: Collection[int] | None = None,
+) -> list[str]:
+    """Return evidence as the numbered lines of `QueryResult.context`; an empty one for an echo of what another line quotes.
+
+    Args:
+        evidence: best first.
+        zone: whose days are shown.
+        statements: see `Evidence.line`.
+        names_quoted: likewise.
+        shown: places of the lines that will be shown, the only ones to which a line may refer; None for all.
+    """
+    spoken = [(n, one) for n, one in enumerate(evidence, 1) if one.kind != "memory"]
+    numbers = {one.place: n for n, one in reversed(spoken)}
+    days: dict[date, set[datetime]] = {}
+    for said in (local_time(one.said, zone) for _, one in spoken):
+        days.setdefault(said.date(), set()).add(said)
+    lines = []
+    for number, one in enumerate(evidence, 1):
+        until, ending = "", _places(one.ended_by)
+        if one.end is not None and ending and one.place not in ending:
+            until = format_interval(Interval.at(one.end), "day", zone=zone)
+            later = [numbers[place] for place in ending if place in numbers]
+            seen = [n for n in later if shown is None or n - 1 in shown]
+            until += f" (see [{min(seen)}])" if seen else ""
+        clock = _exact_enough(days.get(local_time(one.said, zone).date(), ()))
+        more = {"clock": clock, "until": until}
+        line = one.line(number, zone=zone, **more, statements=statements, names_quoted=names_quoted)
+        lines.append(line if numbers.keys().isdisjoint(_places(one.echoes)) else "")
+    return lines
+
+
+def _places(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    return [(one.session_id, turn_id) for one in sources for turn_id in one.turn_ids]
+
+
+def _exact_enough(times: Collection[datetime]) -> str:
+    """Return how times of one day are written: one alone not at all, several to the minute, or to the second if need be."""
+    minutes = {(one.hour, one.minute) for one in times}
+    return "" if len(times) < 2 else ", %H:%M" if len(minutes) == len(times) else ", %H:%M:%S"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -580,9 +639,11 @@ class QueryResult(Several[Evidence]):
         out as ``\n``.
         """
         zone = zone_named(self.timezone)
-        lines = [one.line(n, zone=zone, statements=statements) for n, one in enumerate(self.evidence, 1)]
+        lines = context_lines(self.evidence, zone, statements=statements)
         pinned = [at for at, one in enumerate(self.evidence) if one.pinned]
-        return "\n".join(lines[at] for at in fit(lines, max_tokens, first=pinned))
+        kept = fit(lines, max_tokens, first=pinned)
+        lines = context_lines(self.evidence, zone, statements=statements, shown=kept)
+        return "\n".join(lines[at] for at in kept if lines[at])
 
     def _repr_html_(self) -> str:
         zone = zone_named(self.timezone)

@@ -18,25 +18,21 @@ from memforest.reading.states import holds_many
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import (
     Segment,
-    StateFact,
     observations,
-    same_value,
     states_of_entity,
     timeline,
     timelines_of,
 )
 from memforest.store import facts as facts_rows
 from memforest.store import sessions
-from memforest.store.snapshot import StateSeen
 from memforest.times import from_ms
 
 
 class Shown(NamedTuple):
-    """A state, and the fact that ended it, by row id; `next_value` is the one that took its place, if one did."""
+    """A state; `next_value` is the one that took its place, if one did."""
 
     attribute: str
     segment: Segment
-    ended_by: int | None = None
     next_value: str | None = None
 
 
@@ -51,37 +47,18 @@ def states_shown(snapshot: Snapshot, entity: int, attribute: str | None = None) 
     for name, states in told.items():
         if holds_many(name):
             for group in by_value(states):
-                found += _line(name, timeline(observations(group)), group)
+                found += _line(name, timeline(observations(group)))
     for key, segments in timelines_of(snapshot, entity).items():
         if key[1] in told and not holds_many(key[1]):
-            found += _line(key[1], segments, told[key[1]])
+            found += _line(key[1], segments)
     return found
 
 
-def _line(attribute: str, segments: Sequence[Segment], states: Iterable[StateSeen]) -> Iterable[Shown]:
-    """Yield the states of one timeline: what ends one is the next that begins there, or what was said of its end."""
-    endings: dict[int, list[StateFact]] = {}
-    for seen in observations(states):
-        if seen.change == "end":
-            endings.setdefault(seen.at_ms, []).append(seen)
-    following: Segment | None = None
-    shown: list[Shown] = []
-    for one in reversed(segments):
-        if one.end_ms is None:
-            shown.append(Shown(attribute, one))
-        elif following is not None and following.start_ms == one.end_ms:
-            shown.append(Shown(attribute, one, following.facts[0], following.value))
-        else:
-            shown.append(Shown(attribute, one, _said(one, endings.get(one.end_ms, ()))))
-        if one.start_ms is not None:
-            following = one
-    return reversed(shown)
-
-
-def _said(segment: Segment, endings: Sequence[StateFact]) -> int | None:
-    """Return the fact that says that a value ended: of several at that instant, the one that names it."""
-    naming = [one for one in endings if same_value(one.value, segment.value)]
-    return next((one.fact for one in naming or endings), None)
+def _line(attribute: str, segments: Sequence[Segment]) -> Iterable[Shown]:
+    """Yield the states of one timeline, each with the next value where that begins when it ends."""
+    begun = {one.start_ms: one.value for one in reversed(segments)}
+    for one in segments:
+        yield Shown(attribute, one, None if one.end_ms is None else begun.get(one.end_ms))
 
 
 FIRST_MS = -(2**63)
@@ -183,7 +160,9 @@ def _behind(places: Sequence[_TimelineKey], after: Key) -> list[_TimelineKey]:
 def _entries(context: ViewContext, places: Sequence[_TimelineKey]) -> list[TimelineEntry]:
     """Return the entries of a page; what they stand on is read once, as a value that comes again has the same facts."""
     states = [place.state for place in places if place.state is not None]
-    wanted = {place.fact for place in places} | {one.ended_by for one in states if one.ended_by is not None}
+    wanted = {place.fact for place in places} | {
+        one.segment.ended_by for one in states if one.segment.ended_by is not None
+    }
     viewed = context.told(facts_rows.facts_with_ids(context.tx, wanted).values())
     views = {fact.row: view for fact, view in zip(viewed, fact_views(context, viewed), strict=True)}
     told = ToldFacts.read(context, {fact for one in states for fact in one.segment.facts})
@@ -201,7 +180,8 @@ def _entries(context: ViewContext, places: Sequence[_TimelineKey]) -> list[Timel
             fact_ids=(view.fact_id,),
         )
         if state is not None:
-            segment, end = state.segment, None if state.ended_by is None else views[state.ended_by]
+            segment = state.segment
+            end = None if segment.ended_by is None else views[segment.ended_by]
             entry = replace(
                 entry,
                 kind="state",

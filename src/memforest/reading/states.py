@@ -70,6 +70,10 @@ class Table:
     clause: re.Pattern[str]
     unreal: re.Pattern[str]
     conditional: re.Pattern[str]
+    fiction: re.Pattern[str]
+    """Opens a sentence from which on nothing is meant as it is said."""
+    reports: re.Pattern[str]
+    """Somebody's words follow, up to the end of the sentence."""
     lead: re.Pattern[str]
     """Adverbs in front of a subject."""
     front: re.Pattern[str]
@@ -96,6 +100,8 @@ def load_table(code: str) -> Table:
     words = {role: frozenset(text.split()) for role, text in lists.items()}
     words["no_value"] = words["stops"] | words["pronouns"] | words["unreal"]
     words["calendar"] = load_word_lists(code).get("not_names", frozenset())
+    words["modals"] = load_word_lists(code).get("modals", frozenset())
+    words["breaks"] = words["ends_noun"] - words["stops"]
     words["ends_noun"] |= words["stops"]
     macros = {name: text.replace("{name}", f"{NAME}+") for name, text in raw["macros"].items()}
     nouns, joins = raw["nouns"], _any_of(lists["joins"])
@@ -109,6 +115,8 @@ def load_table(code: str) -> Table:
             re.IGNORECASE,
         ),
         conditional=re.compile(rf"(?:{_any_of(lists['conditional'])})(?!\w)", re.IGNORECASE),
+        fiction=re.compile(raw["report"]["fiction"], re.IGNORECASE),
+        reports=re.compile(raw["report"]["words"].replace("{name}", f"{NAME}+"), re.IGNORECASE),
         lead=re.compile(rf"(?:(?:{_any_of(lists['adverbs'])}),? )*", re.IGNORECASE),
         front=re.compile(front, re.IGNORECASE),
         pronoun=re.compile(rf"(?:{_any_of(lists['pronouns'])}) ", re.IGNORECASE),
@@ -165,13 +173,19 @@ def _compiled(
 
 
 def noun_name(text: str, table: Table) -> tuple[str, bool]:
-    """Return the name of an attribute from a noun phrase, without "new", and whether the phrase makes it a former one."""
+    """Return the name of an attribute from a noun phrase, without "new", and whether the phrase makes it a former one.
+
+    What runs into a predicate ("my boss will be") has no name, and words of time and place behind a noun are none of it.
+    """
     words = text.lower().split()
+    if not table.words["modals"].isdisjoint(words):
+        return "", False
+    words = words[: next((at for at, word in enumerate(words) if word in table.words["breaks"]), None)]
     former = any(word in table.words["former"] for word in words)
     drop = table.words["qualifiers"] | table.words["former"] | table.words["determiners"]
     while words and words[0] in drop:
         del words[0]
-    while words and words[-1] in drop:
+    while words and words[-1] in drop | table.words["stops"]:
         del words[-1]
     favourite = table.words["favourite"]
     return " ".join(max(favourite) if word in favourite else word for word in words), former
@@ -211,6 +225,21 @@ def holds_many(attribute: str) -> bool:
     """
     noun = attribute.rpartition(".")[2].rpartition(" ")[2]
     return any(noun in load_table(code).words["many"] for code in LANGUAGES)
+
+
+def attribute_name(attribute: str | None) -> str:
+    """Return the name of an attribute as people read it; nothing for a change that does not say of what.
+
+    >>> attribute_name("locker code"), attribute_name(UNSPECIFIED)
+    ('locker code', '')
+    """
+    return "" if attribute is None or attribute == UNSPECIFIED else attribute
+
+
+def labelled(attribute: str, text: str) -> str:
+    """Return what is told of an attribute behind its name, if that has one."""
+    name = attribute_name(attribute)
+    return f"{name}: {text}" if name else text
 
 
 Span = tuple[int, int]
@@ -267,6 +296,8 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
             states |= own
             if own:
                 break
+        if any(load_table(code).fiction.search(piece.text) for code in LANGUAGES):
+            break
     return tuple(states)
 
 
@@ -298,8 +329,9 @@ class _Reader:
     def states(self) -> Iterator[State]:
         """Yield the states of every clause whose subject is known."""
         table = self.table
-        if table.conditional.match(self.everybody):
+        if table.conditional.match(self.everybody) or table.fiction.search(self.text):
             return
+        reported = table.reports.search(self.everybody)
         subject: _Subject | None = None
         # Where a clause may begin, where the joint in front of it begins, and the joining word.
         clauses = [(0, 0, "")]
@@ -308,6 +340,8 @@ class _Reader:
             for one in islice(table.clause.finditer(self.everybody), _MAX_CLAUSES)
         ]
         for start, before, join in clauses:
+            if reported is not None and start >= reported.end():
+                return
             self.masked = self.everybody
             at = _end(table.lead, self.masked, start)
             named = self._subject(at)

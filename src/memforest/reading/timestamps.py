@@ -271,21 +271,35 @@ def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None,
     return window.start, window.end, span.precision
 
 
-def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo) -> str:
-    """Return the meaning of dates whose words lack a year, such as ``last week: 22-28 January 2024``.
+def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo, said: datetime) -> str:
+    """Return the days that words of time mean, as ``22–28 January 2024``; of several, each behind its words.
 
-    Several are joined by semicolons; dates whose words hold their year are left out, and nothing may be left.
+    Several are joined by semicolons. Dates whose words hold their year are left out, as is the day itself on which something
+    was said, and nothing may be left.
 
     Args:
         dates: of a statement.
         zone: whose days are written.
+        said: when it was said.
     """
-    shown = (
-        f"{one.words}: {format_interval(Interval(one.start, one.end), one.precision, zone=zone)}"
-        for one in dates
-        if not _NAMES_YEAR.search(one.words)
-    )
-    return "; ".join(shown)
+    own = format_interval(Interval.at(said), "day", zone=zone)
+    shown: dict[str, str] = {}
+    for one in dates:
+        precision: Precision = "day" if one.precision == "week" else one.precision
+        days = format_interval(Interval(one.start, one.end), precision, zone=zone)
+        if days != own and not _NAMES_YEAR.search(one.words):
+            shown[one.words] = days
+    meant = set(shown.values())
+    return meant.pop() if len(meant) == 1 else "; ".join(f"{words}: {days}" for words, days in shown.items())
+
+
+def further_dates(
+    text: str, said: datetime, zone: tzinfo, known: Sequence[ResolvedDate]
+) -> tuple[ResolvedDate, ...]:
+    """Return the dates of a text that is quoted whole, in relative words that no known date has."""
+    spans = find_dates(text, said, zone, date_languages(text, detect_language(text)))
+    words = {one.words for one in known}
+    return resolved_dates(one for one in spans if one.relative and one.text not in words)
 
 
 def dated_text(text: str, said: datetime, zone: tzinfo) -> str:

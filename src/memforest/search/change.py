@@ -34,7 +34,16 @@ from memforest.search.filters import Search, fact_places
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, standardise
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.search.timeline import Segment, StateFact, Timelines, same_value, timeline, timelines
+from memforest.search.timeline import (
+    Ending,
+    Segment,
+    StateFact,
+    Timelines,
+    endings,
+    same_value,
+    timeline,
+    timelines,
+)
 from memforest.search.vectors import question_tokens
 from memforest.search.vocabulary import Topic, Vocabulary, choose_values, vocabulary
 from memforest.store.connections import Tx
@@ -337,7 +346,7 @@ class Answer:
     `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
     down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
     ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
-    told to take each other's place, this one among them.
+    told to take each other's place, this one among them; then `ended` has how the facts ended that tell a value of the thread.
     """
 
     facts: tuple[int, ...] = ()
@@ -348,6 +357,7 @@ class Answer:
     within: int | None = None
     day: tuple[int, int] | None = None
     sure: bool = False
+    ended: Mapping[int, Ending] = field(default_factory=dict)
 
     def turns_within(self, snapshot: Snapshot, turns: NDArray[np.int64]) -> list[int]:
         """Return the turns that support a fact within the time that is asked about; all if none does.
@@ -535,6 +545,7 @@ def _of_thread(
         within,
         day,
         sure,
+        endings(snapshot, thread.segments) if sure else {},
     )
 
 

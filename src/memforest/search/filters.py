@@ -31,7 +31,7 @@ from memforest.records import QuestionPlan, SubQuery
 from memforest.search.forest import Forest
 from memforest.search.scores import Groups, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
-from memforest.search.timeline import Segment, segments_of, timelines, valid_until
+from memforest.search.timeline import Ending, Segment, segments_of, timelines, valid_until
 from memforest.store import facts as facts_rows
 from memforest.store import meta
 from memforest.store import snapshot as snapshot_rows
@@ -170,7 +170,7 @@ class IndexResult:
     applies the time filters to them and reads their summaries (`memforest.trees.index`). `spare` is how many pieces behind
     the first `top_k` `Index.refine` is to see, and `order` how the evidence stands behind all cuts.
     `trees` are the trees that were looked into, as (tree, score), best first. `forest` is what rows of trees, nodes and leaves
-    are of. `notes` say for
+    are of. `ended` is how facts (rows) ended, where the question is about values that are known to take each other's place. `notes` say for
     `explain=True` what filters and time order did, as plain values. `warnings` go into the result.
     """
 
@@ -182,6 +182,7 @@ class IndexResult:
     spare: int = 0
     order: Order = "score"
     forest: Forest | None = None
+    ended: Mapping[int, Ending] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,17 @@ Example:
     Boston None 10 (1,)
     Davis 10 30 (1,)
     Miami 30 None (2,)
-
-A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But where a
-value follows another one for certain, a segment begins whatever was before; from there on reading gives what reading all
-would. So `superseded_by` reads only the observations since such a place, and more when there is none or when it matters
-what was earlier. Its result always equals that of `superseded`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from operator import attrgetter
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +51,16 @@ class StateFact:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One value and the half-open interval it held for; None is open. `facts` support it, oldest first."""
+    """One value and the half-open interval it held for; None is open. `facts` support it, oldest first.
+
+    `ended_by` is the fact that ended it: it names the next value, or says that this one is over.
+    """
 
     value: str
     start_ms: int | None
     end_ms: int | None
     facts: tuple[int, ...]
+    ended_by: int | None = None
 
     def holds_at(self, at_ms: int) -> bool:
         """Return whether the value held at an instant."""
@@ -101,15 +100,12 @@ def timeline(observations: Iterable[StateFact]) -> list[Segment]:
     return segments
 
 
-def observe(
-    segments: list[Segment], seen: StateFact, held: Callable[[StateFact], bool] | None = None
-) -> Segment | None:
+def observe(segments: list[Segment], seen: StateFact) -> Segment | None:
     """Read the next observation, in time order, into the segments of those before it.
 
     Args:
         segments: changed in place.
         seen: the observation.
-        held: whether an ended value held in some segment that is not among `segments`; None when there is no other.
 
     Returns:
         The segment that was the last one, if a new one takes its place.
@@ -118,27 +114,26 @@ def observe(
     if seen.change == "end":
         if last is not None and same_value(last.value, seen.value):
             if last.end_ms is None:
-                segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+                ended = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
+                segments[-1] = _supported(ended, seen.fact)
             return None
         earlier = range(len(segments) - 2, -1, -1)
         before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
         if before is not None:
             segments[before] = _supported(segments[before], seen.fact)
             return None
-        if held is not None and held(seen):
-            return None
     elif last is not None and last.end_ms is None and same_value(last.value, seen.value):
         segments[-1] = _supported(last, seen.fact)
         return None
     if last is not None and last.end_ms is None:
-        segments[-1] = replace(last, end_ms=seen.at_ms)
+        segments[-1] = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
     if seen.change == "end":  # of a value that no observation has named yet
-        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,), seen.fact))
         return last
     left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
     if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
-        segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
+        segments.append(Segment(left, None, seen.at_ms, (seen.fact,), seen.fact))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
     return last
 
@@ -146,86 +141,8 @@ def observe(
 def _supported(segment: Segment, fact: int) -> Segment:
     if fact in segment.facts:
         return segment
-    return Segment(segment.value, segment.start_ms, segment.end_ms, (*segment.facts, fact))
-
-
-WINDOW = 16
-"""Observations that are read at first; eight times as many with each further try."""
-
-
-class Past(Protocol):
-    """The stored observations of one attribute of one entity."""
-
-    @property
-    def values(self) -> Collection[str]:
-        """Every value that was observed at any time, or named as the one before an observed value."""
-        ...
-
-    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
-        """Return the latest observations before another one, in time order."""
-        ...
-
-    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
-        """Return (value, previous) of the observations before another one that name any of some values."""
-        ...
-
-
-class _Unsure(Exception):
-    """The answer depends on observations before the window that was read."""
-
-
-def superseded_by(seen: StateFact, past: Past) -> set[int]:
-    """Return the facts of the segment that an observation superseded, without its own fact.
-
-    Args:
-        seen: an observation that is stored already.
-        past: of its attribute.
-    """
-    most = WINDOW
-    while True:
-        window = past.before(seen, most)
-        whole = len(window) < most
-        held = None if whole else partial(_held, past=past)
-        try:
-            if not whole:
-                first = _certain(window, past.values)
-                # Whether what it left has a segment of its own depends on what was before.
-                window = [replace(window[first], previous=None), *window[first + 1 :]]
-            segments: list[Segment] = []
-            for one in window:
-                observe(segments, one, held)
-            before = observe(segments, seen, held)
-            return set() if before is None else {*before.facts} - {seen.fact}
-        except _Unsure:
-            most *= 8
-
-
-def _certain(window: Sequence[StateFact], values: Collection[str]) -> int:
-    """Return the first observation that begins a segment, whatever the values were before it."""
-    last: list[str] = list(values)
-    """Values that the last segment may have, if it is open."""
-    for at, one in enumerate(window):
-        same = [value for value in last if same_value(value, one.value)]
-        others = len(same) < len(last)
-        if one.change == "end":
-            last = [*last, one.value] if others else []
-        elif not same:
-            return at
-        else:
-            last = [*same, one.value] if others else same
-    raise _Unsure
-
-
-def _held(ended: StateFact, past: Past) -> bool:
-    """Return whether an earlier segment than the last has the value that an observation ends."""
-    alike = [value for value in past.values if same_value(value, ended.value)]
-    named = past.naming(ended, alike)
-    if not named:
-        return False
-    # What was told in the same words has a segment, or supports one, of a value that is the same as this one.
-    if any(value == ended.value for value, _ in named):
-        return True
-    raise _Unsure
+    facts = (*segment.facts, fact)
+    return Segment(segment.value, segment.start_ms, segment.end_ms, facts, segment.ended_by)
 
 
 MARKS = (0, 16, 128, 1024)
@@ -244,10 +161,11 @@ class _StateLine:
     segments: tuple[Segment, ...]
     marks: tuple[tuple[int, tuple[Segment, ...]], ...]
     """How many observations were read, and the segments of these: places to read on from."""
-    facts: NDArray[np.int64]
-    """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
     ends: NDArray[np.int64]
-    """Where the segment of each ends, ms."""
+    """Every fact of every segment, where that ends (ms), and the fact that ended it; of an attribute that holds many values none.
+
+    What still holds ends at `OPEN`, by `NOBODY`.
+    """
     values: frozenset[str]
     """Every value that was observed, lower case."""
 
@@ -266,29 +184,37 @@ def _line(attribute: str, states: list[StateSeen], before: _StateLine | None = N
         observe(segments, seen)
         if len(states) - at in MARKS:
             marks.append((at, tuple(segments)))
-    facts, ends = _ends([] if holds_many(attribute) else segments, before)
+    ends = _ends([] if holds_many(attribute) else segments, before)
     new = states if before is None or same < len(before.states) else states[same:]
     values = frozenset(v.lower() for v in {v for s in new for v in (s.value, s.previous)} if v)
     if before is not None and len(new) < len(states):
         values |= before.values
     latest = marks[1:][-len(MARKS) :]
-    return _StateLine(states, tuple(segments), (marks[0], *latest), facts, ends, values)
+    return _StateLine(states, tuple(segments), (marks[0], *latest), ends, values)
 
 
-def _ends(
-    segments: Sequence[Segment], before: _StateLine | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every fact of some segments and the end of its segment; unchanged ones are taken from before."""
-    same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if before is not None and len(before.facts):
+NOBODY = -1
+"""Stands for no fact."""
+
+
+def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.int64]:
+    """Return every fact of some segments, the end of its segment and what ended that; unchanged ones are taken from before."""
+    same, known = 0, np.zeros((0, 3), dtype=np.int64)
+    if before is not None and len(before.ends):
         pairs = enumerate(zip(segments, before.segments, strict=False))
         shorter = min(len(segments), len(before.segments))
         same = next((at for at, (one, other) in pairs if one is not other), shorter)
-        count = sum(len(segment.facts) for segment in segments[:same])
-        facts, ends = before.facts[:count], before.ends[:count]
-    told = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in segments[same:] for fact in s.facts]
-    new = np.array(told, dtype=np.int64).reshape(-1, 2)
-    return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
+        known = before.ends[: sum(len(segment.facts) for segment in segments[:same])]
+    told = [
+        (
+            fact,
+            OPEN if one.end_ms is None else one.end_ms,
+            NOBODY if one.ended_by in (None, fact) else one.ended_by,
+        )
+        for one in segments[same:]
+        for fact in one.facts
+    ]
+    return np.concatenate([known, np.array(told, dtype=np.int64).reshape(-1, 3)])
 
 
 _Lines = Mapping[LineKey, _StateLine]
@@ -468,19 +394,37 @@ def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Se
 
 
 @once_per_snapshot
-def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Return, per fact, the end of its validity in ms, `OPEN` when there is none.
+def latest_endings(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of its validity in ms and the fact that ended it, shape (m, 2); `OPEN` by `NOBODY` when there is none.
 
     Events that state an end keep `OPEN` here: that they happened stays true. Only states end.
     """
-    until = np.full(len(snapshot.facts.ids), OPEN, dtype=np.int64)
-    lines = _lines(snapshot).values()
-    facts = np.concatenate([np.zeros(0, dtype=np.int64), *(line.facts for line in lines)])
-    latest = np.zeros(len(until), dtype=np.int64)
-    rows_of_facts = np.searchsorted(snapshot.facts.ids, facts)
-    np.maximum.at(latest, rows_of_facts, np.concatenate([latest[:0], *(line.ends for line in lines)]))
-    until[rows_of_facts] = latest[rows_of_facts]
-    return until
+    ends = np.concatenate(
+        [np.zeros((0, 3), dtype=np.int64), *(one.ends for one in _lines(snapshot).values())]
+    )
+    ends = ends[np.argsort(ends[:, 1], kind="stable")]  # of several of a fact the last one is written last
+    found = np.tile(np.array([OPEN, NOBODY]), (len(snapshot.facts.ids), 1))
+    found[np.searchsorted(snapshot.facts.ids, ends[:, 0])] = ends[:, 1:]
+    return found
+
+
+Ending = tuple[int, int]
+"""When what a fact says ended, ms, and the row id of the fact that ended it."""
+
+
+def endings(snapshot: Snapshot, segments: Iterable[Segment]) -> dict[int, Ending]:
+    """Return, by row, how the facts ended that support a value of one timeline; none of what holds."""
+    last = {fact: one for one in segments for fact in one.facts}
+    return {
+        snapshot.fact_row[fact]: (one.end_ms, one.ended_by)
+        for fact, one in last.items()
+        if one.end_ms is not None and one.ended_by is not None and one.ended_by != fact
+    }
+
+
+def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of its validity in ms; see `latest_endings`."""
+    return latest_endings(snapshot)[:, 0]
 
 
 def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
@@ -491,42 +435,12 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
         new: row ids of observations.
     """
     found: set[tuple[int, str]] = set()
-    pasts: dict[tuple[int, str], _StoredPast] = {}
-    for state in snapshot.states_with_ids(tx, new):
-        if not holds_many(state.attribute):
-            (seen,) = observations([state])
-            if state.attribute == UNSPECIFIED:  # of what was before only its own chain counts
-                before = [*snapshot.states_before(tx, state, -1), state]
-                chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
-                segments: list[Segment] = []
-                ended = set[int]()
-                for one in sorted(observations(chain), key=time_order):
-                    earlier = observe(segments, one)
-                    if one == seen and earlier is not None:
-                        ended = {*earlier.facts} - {seen.fact}
-            else:
-                past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
-                ended = superseded_by(seen, past)
-            found |= {(fact, state.attribute) for fact in ended}
+    told, rows = snapshot.states_with_ids(tx, new), set(new)
+    for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
+        for chain in _chains(attribute, snapshot.states_of_attribute(tx, entity, attribute)):
+            segments: list[Segment] = []
+            for seen in observations(chain):
+                before = observe(segments, seen)
+                if before is not None and seen.row in rows:
+                    found |= {(fact, attribute) for fact in before.facts if fact != seen.fact}
     return found
-
-
-class _StoredPast:
-    """The stored observations of one state's attribute, as `memforest.search.timeline.Past`."""
-
-    def __init__(self, tx: Tx, state: StateSeen) -> None:
-        self._tx = tx
-        self._state = state
-
-    @cached_property
-    def values(self) -> Collection[str]:
-        return snapshot.values_of(self._tx, self._state.entity, self._state.attribute)
-
-    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
-        return observations(snapshot.states_before(self._tx, self._at(seen), most))
-
-    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
-        return snapshot.values_before(self._tx, self._at(seen), values)
-
-    def _at(self, seen: StateFact) -> StateSeen:
-        return self._state._replace(at_ms=seen.at_ms, tie=seen.tie, fact=seen.fact, row=seen.row)

@@ -196,18 +196,6 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
 
 
 _OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = :entity AND s.attribute = :attribute"
-_BEFORE = f"{_OF} AND s.at_ms <= :at_ms AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (:at_ms, :tie, :fact, :row)"
-"""The observations of an attribute before another one, whose values are bound by name."""
-
-
-def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
-    """Return the latest observations of an attribute before another one, in time order; all if `most` is negative."""
-    return tx.rows(
-        StateSeen,
-        f"""{_STATES} WHERE {_BEFORE}
-            ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT :most""",
-        {**state._asdict(), "most": most},
-    )[::-1]
 
 
 def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
@@ -217,25 +205,6 @@ def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
         f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id",
         {"entity": entity, "attribute": attribute},
     )
-
-
-def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
-    """Return every value that an attribute of an entity is known to have had."""
-    rows = tx.execute(
-        f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}",
-        {"entity": entity, "attribute": attribute},
-    )
-    return {value for row in rows for value in row if value is not None}
-
-
-def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tuple[str, str | None]]:
-    """Return (value, previous) of the observations of an attribute before another one that name some values."""
-    return tx.execute(
-        f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
-            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG_IDS}
-                OR s.previous {AMONG_IDS})""",
-        {**state._asdict(), "ids": tx.ids(values)},
-    ).fetchall()
 
 
 def names(tx: Tx) -> dict[str, int]:

@@ -178,15 +178,15 @@ class MemForestIndex(Index):
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         asked, why = asked_for(snapshot, request, keep)
+        answer = Answer()
         if len(asked):
             # The sessions or days that a question asks for as a whole lead, in their order.
             lead = {int(turn): int(speaks[turn]) for turn in asked}
             bonus = np.zeros(len(snapshot.turns.ids))
             bonus[asked] = ANSWERS_LEAD * (2.0 - np.arange(len(asked)) / len(asked))
         else:
-            answer = (
-                answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
-            )
+            if request.ranking.time_order:
+                answer = answering_facts(tx, snapshot, request, base.fact)
             lead, bonus, why = self._promote(snapshot, keep, answer, scores.total)
             plan = request.plan
             ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
@@ -212,7 +212,7 @@ class MemForestIndex(Index):
             "filters": filter_notes(keep),
             "time_order": {"why": why, "turns": len(lead)} if lead else None,
         }
-        return IndexResult(hits, recalled.trees, notes, forest=forest)
+        return IndexResult(hits, recalled.trees, notes, forest=forest, ended=answer.ended if lead else {})
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.

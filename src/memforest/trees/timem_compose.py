@@ -23,6 +23,7 @@ import numpy as np
 from memforest.graph.profile import Teller, stated_spans
 from memforest.graph.relations import StateLine, state_lines
 from memforest.ports import FoundLine, LineKind, ends_of, join_sections, stated_time
+from memforest.reading.states import labelled
 from memforest.reading.summarise_local import most_telling
 from memforest.reading.tokens import count_words
 from memforest.search.snapshot import Ints, Snapshot, once_per_snapshot
@@ -197,7 +198,7 @@ class _Section:
             span = spans.get(one.fact)
             exact = span if span is not None and span[0] == one.at_ms else (one.at_ms, None, "day")
             when = f"{'' if span else 'told '}{stated_time(exact, teller.zone)}"
-            yield teller.line(f"{one.attribute}: {one.text} ({when})", "change", [one.fact])
+            yield teller.line(labelled(one.attribute, f"{one.text} ({when})"), "change", [one.fact])
 
     def events(self) -> list[FoundLine]:
         """Return lines of dated events of their own past that were over when they were told."""

@@ -32,8 +32,9 @@ from pydantic import (
 from memforest import errors
 from memforest.errors import NotFoundError
 from memforest.memory.user import AsyncUserMemory
-from memforest.read.results import Evidence, IngestResult, QueryResult
+from memforest.read.results import Evidence, IngestResult, QueryResult, context_lines
 from memforest.read.stored import FactView, Source, TimelineEntry, TreeView, TurnView
+from memforest.reading.states import attribute_name
 from memforest.reading.timestamps import zone_named
 from memforest.server.auth import (
     PRINCIPAL,
@@ -330,14 +331,15 @@ def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
     return f" <- {'; '.join(parts)}" if parts else ""
 
 
-def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
+def evidence_lines(evidence: Sequence[Evidence], zone: tzinfo) -> list[str]:
     """Return evidence as numbered lines, as `QueryResult.context` writes them, with sources.
 
     What a model or a person worded, and who said it, stands in quotation marks here too: somebody chose it.
     """
     lines = []
-    for number, one in enumerate(evidence, 1):
-        line = one.line(number, zone=zone, names_quoted=True)
+    for one, line in zip(evidence, context_lines(evidence, zone, names_quoted=True), strict=True):
+        if not line:
+            continue
         if not one.spoken:
             head, colon, rest = line.partition(": ")  # days and counts, then the text
             text = escaped(one.text)
@@ -363,7 +365,8 @@ def timeline_line(one: TimelineEntry) -> str:
     """Return the line of a timeline entry."""
     start = "?" if one.start is None else f"{one.start:%Y-%m-%d}"
     end = "" if one.end is None else f" to {one.end:%Y-%m-%d}"
-    state = "" if one.attribute is None else f", {one_line(one.attribute)} {quote(one.value or '')}"
+    named = [] if one.value is None else [one_line(attribute_name(one.attribute)), quote(one.value)]
+    state = f", {' '.join(filter(None, named))}" if named else ""
     return f"{start}{end}{state}: {quote(one.text)}{sources_text(one.sources)}"
 
 

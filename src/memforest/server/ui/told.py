@@ -14,6 +14,7 @@ from memforest.errors import InputError, MemForestError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.receipts import LAYERS
 from memforest.read.stored import TimelineEntry, TimelinePage, TurnPage
+from memforest.reading.states import attribute_name
 from memforest.records import EntityKind
 from memforest.server.job_rows import JobEvent
 from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
@@ -87,7 +88,7 @@ def _span(entry: TimelineEntry) -> AxisSpan:
     if entry.kind == "event":
         end = entry.end if entry.end is not None else entry.start
         return AxisSpan("events", entry.start, end, "event", plain(entry.text, 200), row="events")
-    name, said = entry.attribute or "", plain(entry.value or entry.text, 200)
+    name, said = attribute_name(entry.attribute), plain(entry.value or entry.text, 200)
     return AxisSpan(plain(name, 60), entry.start, entry.end, "state", said, row=name, said=said)
 
 

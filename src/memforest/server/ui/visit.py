@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
+from memforest.reading.states import attribute_name
 from memforest.server.auth import Principal, Scope
 from memforest.server.jobs import Intake
 from memforest.times import UNSAFE, local_time, one_line
@@ -120,6 +121,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"text": safe_text, "short": short, "plain": plain, "minute": minute, "day": day}
+    made.filters["attribute"] = attribute_name
     # What no page has to name: a template sets `here`, its own name in the navigation.
     made.globals |= {"counted": counted, "here": "", "user": None, "keyed": False, "has_jobs": False}
     return made
