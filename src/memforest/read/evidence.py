@@ -248,6 +248,7 @@ class EvidenceReader:
                 sources=turn_sources([own]),
                 path=paths.get(hit.leaf, ()),
                 why=hit.why,
+                perhaps=hit.perhaps,
                 metadata=json.loads(turn.metadata),
                 spoken=spoken or (),
             )

@@ -337,7 +337,7 @@ class Answer:
     `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
     down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
     ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
-    told to take each other's place, this one among them.
+    told to take each other's place, this one among them. `of_values`: the answer is of a thread of values, not of an attribute.
     """
 
     facts: tuple[int, ...] = ()
@@ -348,6 +348,7 @@ class Answer:
     within: int | None = None
     day: tuple[int, int] | None = None
     sure: bool = False
+    of_values: bool = False
 
     def turns_within(self, snapshot: Snapshot, turns: NDArray[np.int64]) -> list[int]:
         """Return the turns that support a fact within the time that is asked about; all if none does.
@@ -535,6 +536,7 @@ def _of_thread(
         within,
         day,
         sure,
+        of_values=True,
     )
 
 

@@ -2,7 +2,7 @@
 
 A question about the present finds the plain statement first, whatever was said after it in other words. `successor` looks among
 the later statements about the same person for one that tells how the same thing stands since. It reads vectors alone, with two
-small layers that `scripts/train_succession.py` fits on sentences written for it (`data/reading`):
+small layers that `scripts/train_reading.py` fits on sentences written for it (`data/reading`):
 
 - the *stance* of a statement: that something holds, begins, ends or takes another's place; or that it is over, planned, denied, or
   only touches the subject (a visit, a wish, somebody else's), one softmax over its vector;
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,15 +146,23 @@ def features(
     )
 
 
+W = TypeVar("W")
+
+
+def open_weights(model_id: str, kind: type[W]) -> W | None:
+    """Return the weights of a kind, a dataclass of arrays, for an embedder, or None if the package has none for it."""
+    stored = _stored(model_id)
+    return kind(**{part: stored[part] for part in kind.__annotations__}) if stored else None
+
+
 @cache
-def open_reader(model_id: str) -> Reader | None:
-    """Return the weights for an embedder, or None if the package has none for it."""
-    name = f"succession-{model_id.replace('@', '-')}.npz"
+def _stored(model_id: str) -> Mapping[str, Floats]:
+    name = f"reading-{model_id.replace('@', '-')}.npz"
     path = files("memforest.data") / name
     if re.fullmatch(r"[\w.-]+", name) is None or not path.is_file():
-        return None
+        return {}
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return Reader(**{part: stored[part].astype(np.float64) for part in Reader.__slots__})
+        return {part: stored[part].astype(np.float64) for part in stored.files}
 
 
 def is_of_present(plan: QuestionPlan) -> bool:
