@@ -130,7 +130,7 @@ def test_pinned_statements_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said, question",
+    ("said", "question"),
     [
         ("Vivo en Valparaíso, cerca del puerto.", "¿Dónde vivo ahora?"),
         ("Ich wohne in Bamberg, gleich am Dom.", "Wo wohne ich jetzt?"),
