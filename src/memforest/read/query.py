@@ -60,7 +60,7 @@ from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
-from memforest.search.relevance import CLEAR, LIKELY, Judge, Relevance, is_read, without_doubt
+from memforest.search.relevance import LIKELY, Judge, Relevance, is_read, without_doubt
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.succession import Reader, is_of_present, open_weights, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
@@ -488,8 +488,8 @@ class QueryPath:
         hit = same[0] if same else TurnHit(turn, fact, 0.0)
         why = LATER if sure else PERHAPS_LATER
         led = replace(hit, fact=fact, why=why, lead=first.lead + 1, perhaps=not sure)
-        had, now = relevance.of([first, led])
-        if had is not None and now is not None and (now < LIKELY or (not sure and now < had >= CLEAR)):
+        [likely] = relevance.of([led])
+        if likely is not None and likely < LIKELY:
             return best
         return [*reader.shown([led]), *(one for one in best if one not in same)]
 

@@ -120,7 +120,8 @@ class Relevance:
 
 LIKELY, CLEAR = 0.05, 0.5
 """Least relevance of what leads because it was said later; and from which on evidence is clear: what is only perhaps an answer in
-the order of time does not overtake it, unless it is as relevant."""
+the order of time, and less relevant than the former, does not overtake it. Of what leads perhaps most is right though something else is
+more relevant: to ask for as much relevance cost 13 of 79 points of the generated timelines."""
 
 
 def without_doubt(hits: list[TurnHit | NodeHit], read: Relevance) -> list[TurnHit | NodeHit]:
@@ -128,7 +129,7 @@ def without_doubt(hits: list[TurnHit | NodeHit], read: Relevance) -> list[TurnHi
     perhaps = [hit for hit in hits if isinstance(hit, TurnHit) and hit.perhaps]
     others = [hit for hit in hits if hit not in perhaps] if perhaps else []
     doubted, clear = ([one or 0.0 for one in read.of(some)] for some in (perhaps, others))
-    if max(clear, default=0.0) < max(CLEAR, *doubted, 0.0):
+    if max(clear, default=0.0) < CLEAR or max(doubted, default=0.0) >= LIKELY:
         return hits
     plain = [replace(hit, why="", lead=0, ordered=False, perhaps=False) for hit in perhaps]
     return sorted([*plain, *others], key=lambda hit: -round(hit.score, 9))
