@@ -98,10 +98,10 @@ def test_parts_sum_to_the_score(forest: MemForest, question: str, index: str) ->
         assert why["parts"] == one.scores
 
 
-def test_a_lead_is_a_part(forest: MemForest) -> None:
-    """What time order adds is among the parts, and the explanation says how many turns it put in front."""
+def test_a_lead_is_no_part(forest: MemForest) -> None:
+    """What time order puts in front keeps its score, and the explanation says how many turns it put there."""
     found = ask(forest, "Where did Ana live before Oslo?", explain=True)
-    assert found.evidence[0].scores["lead"] > 100
+    assert "lead" not in found.evidence[0].scores
     why = found.trace["explain"]
     assert why["time_order"] == {
         "why": found.evidence[0].why,

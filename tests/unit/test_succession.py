@@ -9,7 +9,7 @@ import pytest
 from memforest import Config, MemForest, Ranking
 from memforest.models import BGE_SMALL, MINILM
 from memforest.models.onnx import OnnxModel
-from memforest.search.succession import STANCES, open_reader, stances
+from memforest.search.succession import STANCES, Reader, open_weights, stances
 
 LIVES, MOVED = "I live in Leeds, near the university.", "York is my home now, got the keys on Friday."
 AWAY = "We spent the weekend in Lisbon and ate far too much."
@@ -28,7 +28,7 @@ def first(tmp_path: Path, *said: str, question: str = "Where do I live?", **opti
 @pytest.mark.parametrize("model", [MINILM, BGE_SMALL])
 def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
     """The weights of each embedder fit its vectors, and tell numbers."""
-    reader = open_reader(model.model_id)
+    reader = open_weights(model.model_id, Reader)
     assert reader is not None
     vectors = np.random.default_rng(0).normal(size=(3, len(reader.said)))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -41,7 +41,7 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
 @pytest.mark.parametrize("model_id", ["hash-words-1@64", "", "../minilm@1", "minilm-l6-v2-int8@00000000"])
 def test_another_embedder_has_none(model_id: str) -> None:
     """An embedder that the package has no weights for gets none, whatever its name."""
-    assert open_reader(model_id) is None
+    assert open_weights(model_id, Reader) is None
 
 
 def test_a_change_in_other_words_leads(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_commands_have_the_options_of_the_verbs(command: str) -> None:
             assert isinstance(option.type, click.Choice), name
             assert tuple(option.type.choices) == get_args(first), name
         elif get_origin(first) is Annotated:
-            assert isinstance(option.type, click.IntRange), name
+            assert isinstance(option.type, (click.IntRange, click.FloatRange)), name
             low, high = bounds_of(first)
             assert option.type.min == low, name
             assert high is None or option.type.max == high, name

@@ -52,6 +52,11 @@ question_options = options(
     click.option(
         "--top-k", type=click.IntRange(1, MAX_TOP_K), help="Most pieces of evidence; 10 by default."
     ),
+    click.option(
+        "--min-relevance",
+        type=click.FloatRange(0, 1),
+        help="Leave out what is less likely to answer; 0 leaves out nothing.",
+    ),
     click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
     click.option(
         "--mode",

@@ -125,6 +125,7 @@ def read_question(config: Config, question: str, **options: Any) -> Query:
         during=window,
         moment=moment,
         top_k=given.get("top_k", config.top_k),
+        min_relevance=given.get("min_relevance", config.min_relevance),
         max_tokens=given.get("max_tokens"),
         index=given.get("index"),
         ranking=given.get("ranking", config.ranking),

@@ -243,6 +243,7 @@ class AsyncUserMemory:
         known_at: TimeLike | None = None,
         filters: Mapping[str, Any] | None = None,
         top_k: Annotated[int, Ge(1), Le(MAX_TOP_K)] | None = None,
+        min_relevance: Annotated[float, Ge(0), Le(1)] | None = None,
         max_tokens: Positive | None = None,
         index: str | None = None,
         ranking: Ranking | None = None,
@@ -263,6 +264,8 @@ class AsyncUserMemory:
             filters: search only turns that have all of this metadata, of their own, of their call of `add` or of their
                 session; `warnings` name a key that none has.
             top_k: most evidence returned; `Config.top_k` when not given.
+            min_relevance: leave out evidence that is less likely to answer (`Evidence.relevance`), 0 for none;
+                `Config.min_relevance` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.
             index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
                 ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the memory
@@ -290,6 +293,7 @@ class AsyncUserMemory:
             known_at=known_at,
             filters=filters,
             top_k=top_k,
+            min_relevance=min_relevance,
             max_tokens=max_tokens,
             index=index,
             ranking=ranking,

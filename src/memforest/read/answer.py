@@ -122,7 +122,7 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
         spoken=one.spoken,
         precision=one.precision,
         before=("", "") if one.kind == "memory" else before.get(one.place, ("", "")),
-        leads=bool(one.why) and not operator.endswith(", perhaps"),
+        leads=bool(one.why) and not one.perhaps,
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
     )
 

@@ -351,6 +351,7 @@ class EvidenceReader:
                 ),
                 path=paths.get(hit.leaf, ()),
                 why=hit.why,
+                perhaps=hit.perhaps,
                 metadata=json.loads(turn.metadata),
                 spoken=spoken or (),
                 said_each=tuple(from_ms(ms) for ms in sorted(snapshot.turns.said_ms[same].tolist())),

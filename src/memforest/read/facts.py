@@ -27,7 +27,7 @@ from memforest.reading.states import holds_many
 from memforest.search.as_of import moment_notes
 from memforest.search.filters import Standing, allowed_facts
 from memforest.search.snapshot import OPEN
-from memforest.search.succession import doubtful, open_reader
+from memforest.search.succession import Reader, doubtful, open_weights
 from memforest.search.timeline import segments_of
 from memforest.store import corrections, evidence, meta, sessions
 from memforest.store import facts as facts_rows
@@ -128,7 +128,7 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
 
 def doubts(context: ViewContext, model: str, new: Collection[int]) -> tuple[Doubt, ...]:
     """Return the earlier statements that new facts may have ended; none where vectors of the embedder cannot be read so."""
-    reader = open_reader(model)
+    reader = open_weights(model, Reader)
     found = [] if reader is None else doubtful(context.snapshot, reader, new)
     rows = {row for pair in found for row in pair}
     of = ToldFacts.read(context, rows, rows)

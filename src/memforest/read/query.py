@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from heapq import merge
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,6 @@ from memforest.read.evidence import (
 )
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
-    LEAD,
     WARNING_CHARS,
     SearchOutcome,
     by_level,
@@ -43,6 +43,7 @@ from memforest.read.rerank import (
     first_pieces,
     leaf_key,
     only,
+    relevant,
     said_before,
     said_order,
     second_look,
@@ -59,8 +60,9 @@ from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
+from memforest.search.relevance import LIKELY, Judge, Relevance, is_read, without_doubt
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.succession import open_reader, successor
+from memforest.search.succession import Reader, open_weights, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
 from memforest.store.database import Database
@@ -164,11 +166,7 @@ LATER, PERHAPS_LATER = (f"{how}: said last of what is asked for" for how in ("la
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
-
-
-def of_values(why: str) -> bool:
-    """Return whether a hit leads as one of several values that held by turns, whose order is read already."""
-    return bool(why) and " of " not in why.partition(": ")[0]
+W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +182,7 @@ class Query:
     as_of: datetime | None
     during: tuple[datetime, datetime] | None
     top_k: int
+    min_relevance: float
     max_tokens: int | None
     index: str | None
     ranking: Ranking
@@ -247,7 +246,9 @@ class QueryPath:
                     tokens=self.config.rerank_tokens,
                     weight=asked.ranking.rerank,
                     by_time=asked.ranking.time_order != 0,
+                    judge=self._weights(Judge),
                 )
+        found = relevant(found, asked.min_relevance)
         shown: Sequence[Evidence] = found.evidence[: asked.top_k]
         if found.leaves:
             shown = first_pieces(found, asked.top_k)
@@ -423,11 +424,17 @@ class QueryPath:
             if found.nodes:  # at equal scores a turn comes before a node
                 both = merge(ranked, found.nodes, key=falling_score)
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
-            best = self._with_successor(reader, request, list(islice(ranked, wanted)))
+            relevance = Relevance(tx, snapshot, request, self._judge(asked.question))
+            best = without_doubt(list(islice(ranked, wanted)), relevance)
+            best = self._with_successor(reader, request, best, relevance)
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
             pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
             made = reader.evidence([*best, *pinned])
+            made = [
+                one if own is None or not is_read(one.read) else replace(one, relevance=own)
+                for one, own in zip(made, relevance.of([*best, *pinned]), strict=True)
+            ]
             evidence = made[: len(best)]
             turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
@@ -444,6 +451,7 @@ class QueryPath:
                 before=said_before(tx, snapshot, read) if reranks else [],
                 order=said_order(snapshot, read) if reranks else [],
                 shown=found.order,
+                leads={leaf_key(one): hit.lead for one, hit in turns if hit.lead},
                 browsed={leaf_key(one): hit.browsed for one, hit in turns if hit.browsed is not None},
                 leaves={
                     leaf_key(one): hit.leaf for one, hit in turns if request.leaf_turns and hit.leaf >= 0
@@ -451,14 +459,22 @@ class QueryPath:
                 warnings=(*found.warnings, *reader.warnings),
             )
 
+    def _judge(self, question: str) -> Judge | None:
+        """Return the weights of relevance; None also of a question in a language that they are not for."""
+        return self._weights(Judge) if is_read(question) else None
+
+    def _weights(self, kind: type[W]) -> W | None:
+        """Return the weights of a kind for the memory's embedder, or None if the package has none."""
+        return None if self.embedder is None else open_weights(self.embedder.model_id, kind)
+
     def _with_successor(
-        self, reader: EvidenceReader, request: Search, best: list[TurnHit | NodeHit]
+        self, reader: EvidenceReader, request: Search, best: list[TurnHit | NodeHit], relevance: Relevance
     ) -> list[TurnHit | NodeHit]:
         """Return the best hits, led by what was said later of the thing that the first of them tells of, if anything was.
 
-        So only where a question asks how something stands at its present.
+        So only where a question asks how something stands at its present, and what was said later may answer it.
         """
-        weights = None if self.embedder is None else open_reader(self.embedder.model_id)
+        weights = self._weights(Reader)
         first = best[0] if best else None
         if (
             weights is None
@@ -467,7 +483,7 @@ class QueryPath:
             or not weights.asks_of_present(request.plan, request.bare_vector.astype(np.float64))
             or not isinstance(first, TurnHit)
             or first.fact < 0
-            or of_values(first.why)
+            or first.ordered
         ):
             return best
         tx, snapshot = reader.tx, reader.snapshot
@@ -481,11 +497,11 @@ class QueryPath:
         turn = int(turns[turn_places(snapshot)[turns].argmax()])
         same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]
         hit = same[0] if same else TurnHit(turn, fact, 0.0)
-        lead = first.score - hit.score + LEAD
-        scores = {**hit.scores, "lead": hit.scores.get("lead", 0.0) + lead}
-        led = replace(
-            hit, fact=fact, score=hit.score + lead, scores=scores, why=LATER if sure else PERHAPS_LATER
-        )
+        why = LATER if sure else PERHAPS_LATER
+        led = replace(hit, fact=fact, why=why, lead=first.lead + 1, perhaps=not sure)
+        [likely] = relevance.of([led])
+        if likely is not None and likely < LIKELY:
+            return best
         return [*reader.shown([led]), *(one for one in best if one not in same)]
 
     async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:

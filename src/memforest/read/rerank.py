@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from memforest.reading.clauses import asked_in
 from memforest.records import QuestionPlan, TimeOperator
 from memforest.search.as_of import Moment
 from memforest.search.filters import NodeHit, RefineCandidate, Search, TurnHit, turn_places
+from memforest.search.relevance import Judge
 from memforest.search.scores import choose_by_time
 from memforest.search.snapshot import Snapshot
 from memforest.search.vectors import asks, question_tokens, turn_text
@@ -50,6 +52,8 @@ class SearchOutcome:
     before: Sequence[str] = ()
     order: Sequence[int] = ()
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
+    leads: Mapping[LeafKey, int] = field(default_factory=dict)
+    """How far in front time order puts evidence (`TurnHit.lead`), of what it does."""
     leaves: Mapping[LeafKey, int] = field(default_factory=dict)
     """The leaf that evidence is a part of, where leaves are shown as a whole."""
     places: Mapping[LeafKey, int] = field(default_factory=dict)
@@ -160,6 +164,19 @@ def only(found: SearchOutcome, kept: Sequence[int]) -> SearchOutcome:
     )
 
 
+def relevant(found: SearchOutcome, least: float) -> SearchOutcome:
+    """Return what was found without evidence of less relevance; what is pinned, leads by its time or has none stays."""
+    pinned = {one.fact_id for one in found.pinned}
+    return only(
+        found,
+        [
+            place
+            for place, one in enumerate(found.evidence)
+            if one.relevance is None or one.relevance >= least or one.why or one.fact_id in pinned
+        ],
+    )
+
+
 def by_level(evidence: Sequence[Evidence], reference: datetime) -> tuple[Evidence, ...]:
     """Return evidence, best first, in the order ``"level"``, eq. 11 of TiMem (arXiv 2601.02845).
 
@@ -177,8 +194,6 @@ def by_level(evidence: Sequence[Evidence], reference: datetime) -> tuple[Evidenc
     return tuple(sorted(evidence, key=key))
 
 
-LEAD = 1_000.0
-"""Added to what is chosen, as an index adds it to what a timeline says: it stands in front of all that is only similar."""
 OF_CHANGE = frozenset(("current", "first", "last", "predecessor", "successor", "changed_back"))
 """Operators with which a question mostly asks for a state; dates and beginnings stand in as many about events."""
 _FEWEST = 3
@@ -237,11 +252,9 @@ def answer_by_time(
 def led(found: SearchOutcome, key: LeafKey, why: str) -> SearchOutcome:
     """Return what was found with one evidence in front, for a reason."""
     chosen = next(one for one in found.evidence if leaf_key(one) == key)
-    parts = {**chosen.scores, "lead": chosen.scores.get("lead", 0.0) + LEAD}
-    top = replace(chosen, score=chosen.score + LEAD, scores=parts, why=why)
     return replace(
         found,
-        evidence=[top, *(one for one in found.evidence if one is not chosen)],
+        evidence=[replace(chosen, why=why), *(one for one in found.evidence if one is not chosen)],
         notes={**found.notes, "time_order": {"why": why, "turns": 1}},
     )
 
@@ -334,6 +347,7 @@ async def second_look(
     tokens: int,
     weight: float,
     by_time: bool,
+    judge: Judge | None = None,
 ) -> tuple[SearchOutcome, list[str]]:
     """Order the best candidates by their score plus the reranker's, and let one lead that answers by its time.
 
@@ -349,8 +363,10 @@ async def second_look(
         tokens: about the most tokens to read (`Config.rerank_tokens`).
         weight: of the reranker's score (`Ranking.rerank`).
         by_time: whether an answer may be chosen by its time.
+        judge: joins the relevance of candidates and logits of the reranker, if those are what it gives.
     """
-    operator = operator_of(plan, found) if by_time and getattr(reranker, "logits", False) else None
+    tells = bool(getattr(reranker, "logits", False))
+    operator = operator_of(plan, found) if by_time and tells else None
     asked = asked_in(question) if operator is None or plan.core is None else plan.core
     pool = found.evidence[:top]
     before = found.before[: len(pool)] if operator is None else [""] * len(pool)
@@ -362,9 +378,15 @@ async def second_look(
     except ModelError as exc:
         return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
     first = pool[: len(texts)]
+    if tells and judge is not None:
+        known = np.array([np.nan if one.relevance is None else one.relevance for one in first])
+        first = [
+            one if one.relevance is None else replace(one, relevance=own)
+            for one, own in zip(first, judge.seen(known, scores).tolist(), strict=True)
+        ]
     done = replace(
         found,
-        evidence=[*reranked(first, scores, weight), *found.evidence[len(first) :]],
+        evidence=[*reranked(first, scores, weight, found.leads), *found.evidence[len(first) :]],
         reranker=reranker.model_id,
         places={leaf_key(one): place for place, one in enumerate(first, 1)},
     )
@@ -374,11 +396,17 @@ async def second_look(
     return done, []
 
 
-def reranked(first: Sequence[Evidence], scores: NDArray[np.float64], weight: float) -> list[Evidence]:
+def reranked(
+    first: Sequence[Evidence],
+    scores: NDArray[np.float64],
+    weight: float,
+    leads: Mapping[LeafKey, int] = MappingProxyType({}),
+) -> list[Evidence]:
     """Return candidates by their score plus the weighted reranker's, which becomes a part of the score.
 
     The part is the distance to the worst of these candidates, in standard deviations: it takes nothing from
-    anyone, so that no candidate that was not read comes to stand before one that was. Ties keep their order.
+    anyone, so that no candidate that was not read comes to stand before one that was. What leads stays in front, and ties keep
+    their order.
     """
     spread = float(scores.std()) if len(scores) else 0.0
     if spread < 1e-9:
@@ -388,4 +416,4 @@ def reranked(first: Sequence[Evidence], scores: NDArray[np.float64], weight: flo
         replace(one, score=one.score + part, scores={**one.scores, "rerank": part})
         for one, part in zip(first, parts.tolist(), strict=True)
     ]
-    return sorted(joined, key=lambda one: -round(one.score, 9))
+    return sorted(joined, key=lambda one: (-leads.get(leaf_key(one), 0), -round(one.score, 9)))

@@ -414,7 +414,9 @@ class Evidence(Result):
     was ranked, which may be the question. `statement` is the text that a fact is found by. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
-    the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
+    the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first,
+    whatever its score is, and `perhaps` whether that is no more than likely. `relevance`, in 0..1, is how likely it answers the
+    question, on one scale for all memories; None of a summary, and where the embedder or the language has no weights for it.
 
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
@@ -463,6 +465,8 @@ class Evidence(Result):
     ended_by: tuple[Source, ...] = ()
     said_each: tuple[datetime, ...] = ()
     echoes: tuple[Source, ...] = ()
+    perhaps: bool = False
+    relevance: float | None = None
 
     @property
     def read(self) -> str:

@@ -347,6 +347,7 @@ class Answer:
     down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
     ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
     told to take each other's place, this one among them; then `ended` has how the facts ended that tell a value of the thread.
+    `of_values`: the answer is of a thread of values, not of an attribute.
     """
 
     facts: tuple[int, ...] = ()
@@ -358,6 +359,7 @@ class Answer:
     day: tuple[int, int] | None = None
     sure: bool = False
     ended: Mapping[int, Ending] = field(default_factory=dict)
+    of_values: bool = False
 
     def turns_within(self, snapshot: Snapshot, turns: NDArray[np.int64]) -> list[int]:
         """Return the turns that support a fact within the time that is asked about; all if none does.
@@ -546,6 +548,7 @@ def _of_thread(
         day,
         sure,
         endings(snapshot, thread.segments) if sure else {},
+        of_values=True,
     )
 
 

@@ -131,7 +131,9 @@ class TurnHit:
     """One ranked turn with the fact that speaks best for it, as rows of the snapshot and of the index's forest.
 
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
-    it is. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
+    it is. `why` says why time order puts it in front of all that is only similar, `lead` how far: what has more stands first, whatever the scores are.
+    `ordered` is whether that is the order in which values held by turns, or that of the time asked for, so that what was said later is
+    counted in; `perhaps` whether it is no more than likely. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
     where it was said. `browsed` is the mean similarity of the path by which browse reached the turn, or the leaf's score
     in `Search.leaves`; None when it did not come there.
     """
@@ -142,6 +144,9 @@ class TurnHit:
     scores: dict[str, float] = field(default_factory=dict)
     leaf: int = -1
     why: str = ""
+    lead: int = 0
+    ordered: bool = False
+    perhaps: bool = False
     browsed: float | None = None
 
 

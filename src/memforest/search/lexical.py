@@ -206,6 +206,21 @@ def _found(
             yield rows, counts
 
 
+def word_shares(tx: Tx, snapshot: Snapshot, tokens: Sequence[str]) -> Scores:
+    """Return the share of a question's words that each turn has, rare ones counting more, shape (n,).
+
+    A word that no turn has counts as the rarest.
+    """
+    total = len(snapshot.turns.ids)
+    missing, known = len(set(tokens)), 0.0
+    found = np.zeros(total)
+    for rows, _ in _found(tx, snapshot, "turn", tokens, MAX_TOKENS):
+        rarity = float(np.log1p((total - len(rows) + 0.5) / (len(rows) + 0.5)))
+        found[rows] += rarity
+        missing, known = missing - 1, known + rarity
+    return found / max(known + missing * float(np.log1p((total + 0.5) / 0.5)), 1e-9)
+
+
 _PostingRows = tuple[Postings, _Rows, _Rows]
 """The postings of one kind, the row of each item in a snapshot (or -1), and the same with -1 for items of which the arrays of
 the postings hold an older state."""

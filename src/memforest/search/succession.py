@@ -2,7 +2,7 @@
 
 A question about the present finds the plain statement first, whatever was said after it in other words. `successor` looks among
 the later statements about the same person for one that tells how the same thing stands since. It reads vectors alone, with
-small layers that `scripts/train_succession.py` fits on sentences written for it (`data/reading`, `data/questions`):
+small layers that `scripts/train_reading.py` fits on sentences written for it (`data/reading`):
 
 - whether a question asks how something stands at present, one logistic layer over its vector;
 - the *stance* of a statement: that something holds, begins, ends or takes another's place; or that it is over, planned, denied, or
@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,9 +174,10 @@ def _nearness(question: Floats, earlier: Floats, later: Floats) -> list[Floats]:
     return [before, now, moved, now - before, np.minimum(now, moved), now * moved]
 
 
-def directions(vectors: Floats) -> Floats:
-    """Return vectors, shape (n, d), brought to length 1."""
-    found: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+def directions(vectors: Floats, mean: Floats | float = 0.0) -> Floats:
+    """Return the directions of vectors, shape (n, d), from a mean: what all statements share says nothing of how near two are."""
+    moved = vectors - mean
+    found: Floats = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
     return found
 
 
@@ -186,15 +188,23 @@ def odds(share: Floats) -> Floats:
     return result
 
 
+W = TypeVar("W")
+
+
+def open_weights(model_id: str, kind: type[W]) -> W | None:
+    """Return the weights of a kind, a dataclass of arrays, for an embedder, or None if the package has none for it."""
+    stored = _stored(model_id)
+    return kind(**{part: stored[part] for part in kind.__annotations__}) if stored else None
+
+
 @cache
-def open_reader(model_id: str) -> Reader | None:
-    """Return the weights for an embedder, or None if the package has none for it."""
-    name = f"succession-{model_id.replace('@', '-')}.npz"
+def _stored(model_id: str) -> Mapping[str, Floats]:
+    name = f"reading-{model_id.replace('@', '-')}.npz"
     path = files("memforest.data") / name
     if re.fullmatch(r"[\w.-]+", name) is None or not path.is_file():
-        return None
+        return {}
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return Reader(**{part: stored[part].astype(np.float64) for part in Reader.__slots__})
+        return {part: stored[part].astype(np.float64) for part in stored.files}
 
 
 def successor(
@@ -265,7 +275,7 @@ def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[t
         near = np.argsort(-facts.vectors.cosines_at(rows, facts.vectors[row]), kind="stable")
         rows = rows[near[:NEAREST]]
         both = facts.vectors[np.r_[rows, row]].astype(np.float64)
-        told, moved = stances(both, reader.said, reader.stance), directions(both - reader.said)
+        told, moved = stances(both, reader.said, reader.stance), directions(both, reader.said)
         likely = moved[:-1] @ moved[-1] + 0.1 * odds(told[-1:, CHANGES].sum(1))
         likely += 0.03 * odds(told[:-1, :TELLING].sum(1))
         for place in np.flatnonzero(likely >= bar).tolist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,22 @@ from memforest.trees.memforest_recall import (
 )
 from memforest.trees.refresh import IndexPlan, NodeWork
 
-ANSWERS_LEAD = 1_000.0
-"""Added to what time order says is the answer: it stands in front of everything that is only similar."""
-ORDER_STEP = 50.0
-"""Taken off for each place behind the first, where the order of the answers tells which is better."""
+ANSWERS_IN_ORDER = 16
+"""How many answers lead in their own order, where it tells which is better; those behind go by their score."""
 
 
-_Promoted = tuple[dict[int, int], Scores, str]
-"""The facts that lead, by the row of the turn that says them, the bonus of every turn, and why they lead."""
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """What time order puts in front of everything that is only similar."""
+
+    facts: Mapping[int, int]
+    """The facts that lead, by the row of the turn that says them."""
+    level: Scores
+    """Of every turn how far in front it stands, in whole numbers, shape (n,); 0 for what does not lead."""
+    why: str = ""
+    ordered: bool = True
+    """See `TurnHit.ordered`."""
+    perhaps: bool = False
 
 
 class MemForestIndex(Index):
@@ -181,38 +189,44 @@ class MemForestIndex(Index):
         answer = Answer()
         if len(asked):
             # The sessions or days that a question asks for as a whole lead, in their order.
-            lead = {int(turn): int(speaks[turn]) for turn in asked}
-            bonus = np.zeros(len(snapshot.turns.ids))
-            bonus[asked] = ANSWERS_LEAD * (2.0 - np.arange(len(asked)) / len(asked))
+            level = np.zeros(len(snapshot.turns.ids))
+            level[asked] = len(asked) - np.arange(len(asked))
+            lead = Leads({int(turn): int(speaks[turn]) for turn in asked}, level, why)
         else:
             if request.ranking.time_order:
                 answer = answering_facts(tx, snapshot, request, base.fact)
-            lead, bonus, why = self._promote(snapshot, keep, answer, scores.total)
+            lead = self._promote(snapshot, keep, answer, scores.total)
             plan = request.plan
             ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
-            if not lead and ordered:
+            if not lead.facts and ordered:
                 # No state tells the answer: turns on the asked side of the anchor event move up.
                 anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor or ""))
                 side = side_of_anchor(snapshot, request, anchor)
                 scores.add("time_order", request.ranking.time_order * side)
-        scores.add("lead", bonus)
+        # A level counts for more than all that scores can differ by.
+        front = scores.total + lead.level * (1.0 + np.ptp(scores.total))
         hits = (
             TurnHit(
                 turn=turn,
-                fact=lead.get(turn, int(speaks[turn])),
+                fact=lead.facts.get(turn, int(speaks[turn])),
                 score=float(scores.total[turn]),
                 scores={name: float(part[turn]) for name, part in scores.parts.items()},
                 leaf=leaf_of.get(turn, int(chunks[turn])),
-                why=why if turn in lead else "",
+                why=lead.why if turn in lead.facts else "",
+                lead=int(lead.level[turn]),
+                ordered=lead.ordered and turn in lead.facts,
+                perhaps=lead.perhaps and turn in lead.facts,
                 browsed=recalled.leaves.get(reached_by.get(turn, int(chunks[turn]))),
             )
-            for turn in best_first(scores.total, turn_places(snapshot), keep.turns)
+            for turn in best_first(front, turn_places(snapshot), keep.turns)
         )
         notes = {
             "filters": filter_notes(keep),
-            "time_order": {"why": why, "turns": len(lead)} if lead else None,
+            "time_order": {"why": lead.why, "turns": len(lead.facts)} if lead.facts else None,
         }
-        return IndexResult(hits, recalled.trees, notes, forest=forest, ended=answer.ended if lead else {})
+        return IndexResult(
+            hits, recalled.trees, notes, forest=forest, ended=answer.ended if lead.facts else {}
+        )
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.
@@ -272,12 +286,12 @@ class MemForestIndex(Index):
         )
 
     @staticmethod
-    def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores) -> _Promoted:
-        """Return a bonus for the turns that support the timeline's answer, as far as it passes the filters.
+    def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores) -> Leads:
+        """Return the turns that support the timeline's answer, as far as it passes the filters.
 
-        The largest is for the best of them. None gets one if the best placed of them is too far down the ranking.
+        None leads if the best placed of them is too far down the ranking.
         """
-        bonus = np.zeros(len(snapshot.turns.ids))
+        level = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
         pairs = snapshot.facts.pairs  # by fact
         for rank, fact in enumerate(answer.facts):
@@ -285,10 +299,12 @@ class MemForestIndex(Index):
             for turn in answer.turns_within(snapshot, pairs[first:end, 1]):
                 if turn not in chosen and keep.facts[fact]:  # and so its turns pass
                     chosen[turn] = fact
-                    bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
+                    level[turn] = max(1, ANSWERS_IN_ORDER - rank) if answer.in_order else 1
         if chosen and _outdone(snapshot, keep, answer, scores, list(chosen)):
-            return {}, np.zeros(len(bonus)), ""
-        return chosen, bonus, answer.why
+            return Leads({}, np.zeros(len(level)))
+        return Leads(
+            chosen, level, answer.why, answer.of_values, perhaps=answer.of_values and not answer.sure
+        )
 
 
 def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, turns: Sequence[int]) -> bool:

@@ -92,7 +92,7 @@ _LEFT_OUT = AfterValidator(lambda text: text or None)
 
 @takes(
     AsyncUserMemory.search,
-    *("as_of", "during", "max_tokens"),
+    *("as_of", "during", "max_tokens", "min_relevance"),
     filters=Field(None, description="metadata"),
     top_k=Field(8, le=MOST_ITEMS),
 )
@@ -105,7 +105,7 @@ async def search_memory(
     return said_result(shaped(shapes.SearchShape, result), shapes.found_text(result))
 
 
-@takes(AsyncUserMemory.ask, "question", "as_of", "reference_date")
+@takes(AsyncUserMemory.ask, "question", "as_of", "reference_date", "min_relevance")
 async def ask_memory(
     ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.AnswerShape]:

@@ -478,12 +478,11 @@ class Memories:
 def _scores(evidence: tuple[Evidence, ...]) -> list[float]:
     """Return scores within (0, 1) that never increase along the evidence.
 
-    Our scores are unbounded sums of weighted parts. `lead`, which puts a piece first whatever its parts are, is left out.
+    Our scores are unbounded sums of weighted parts, and what leads by its time may have a lower one.
     """
     found: list[float] = []
     for one in reversed(evidence):
-        raw = one.score - one.scores.get("lead", 0.0)
-        bounded = 1 / (1 + exp(-max(-30.0, min(30.0, raw))))
+        bounded = 1 / (1 + exp(-max(-30.0, min(30.0, one.score))))
         found.append(max(bounded, found[-1] if found else 0.0))
     return found[::-1]
 

@@ -1,0 +1,162 @@
+"""Tests of relevance: one scale, talk finds nothing, and what is asked plainly is found."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memforest import Config, Evidence, MemForest, QueryResult, UserMemory
+from memforest.models import BGE_SMALL, MINILM
+from memforest.models.onnx import OnnxModel
+from memforest.search.relevance import Judge, is_read
+from memforest.search.succession import open_weights
+
+SAID = (
+    "The wifi password is hunter2.",
+    "I live in Leeds, near the university.",
+    "My sister Ida is getting married in May.",
+    "We adopted a greyhound called Pepper last spring.",
+    "I'm allergic to hazelnuts, so no pralines for me.",
+    "Our standup moved to 9:30 on Tuesdays.",
+    "I started learning the cello with Mr Okafor.",
+    "Dad's knee operation went fine, he is home again.",
+    "We watched the boat race from the bridge and got soaked.",
+    "My laptop is a ThinkPad with a broken hinge.",
+    "The dentist wants to see me on 14 March.",
+    "I hate coriander, it tastes of soap.",
+)
+TALK = """
+Thanks!|Thank you so much, that's really kind|cheers, much appreciated|Brill, ta|Perfect, thank you!|ok great|Okay, sounds good
+Sure|yes please do|no, that's fine|Nope, all good|haha|lol that's brilliant|hahaha stop|Oh wow|Wow, really?|get outta here!!|Hmm, interesting
+I see|Ah, got you now!|gotcha|Right, makes sense|Fair enough|Good point, thanks|Hiya all|Hello, how are you?|hey there|Good morning, sunshine|Evening!
+Good night, sleep well|Bye, see you on Monday|talk to you later|Look after yourself!|Have a lovely evening|Enjoy your weekend|Same to you!|Many happy returns!!
+Congratulations, that's wonderful news|Well done you|Good luck today|Everything crossed for you!|Sorry about that|Oops, sorry|Honestly, no bother
+Don't worry|Glad I could help|You're very welcome|Doesn't matter now|Forget I asked|One sec|afk a sec|Back now|So yeah, anyway|Let's move on|That's everything, thank you
+That's all for today|You're amazing|I love that|so cute!!|👍👍|🙏|Sounds like a plan|Shake on it!|As always, a pleasure|hooray
+"""
+"""Written for this test alone; none is in `data/reading`."""
+PLAIN = {
+    "What is the wifi password?": "hunter2",
+    "wifi password": "hunter2",
+    "Where do I live?": "Leeds",
+    "Who is getting married?": "Ida",
+    "What's my dog called?": "Pepper",
+    "Am I allergic to anything?": "hazelnuts",
+    "When is the standup?": "9:30",
+    "Who teaches me the cello?": "Okafor",
+    "How is Dad's knee?": "operation",
+    "Which laptop do I have?": "ThinkPad",
+    "dentist appointment": "14 March",
+    "Which herb do I dislike?": "coriander",
+}
+
+
+@pytest.fixture(scope="module")
+def robin(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A memory of a few things that one person told."""
+    with MemForest(tmp_path_factory.mktemp("robin"), Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        for day, text in enumerate(SAID, 1):
+            user.add(text, timestamp=f"2024-01-{day:02}T10:00:00+00:00", session_id=f"day-{day}")
+        yield user
+
+
+@pytest.mark.parametrize("model", [MINILM, BGE_SMALL])
+def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
+    """The weights of each embedder tell shares, and a cross-encoder that finds more raises them."""
+    judge = open_weights(model.model_id, Judge)
+    assert judge is not None
+    found = judge.of_features(2.0, np.zeros((3, len(judge.pair_shift))))
+    assert ((found > 0) & (found < 1)).all()
+    low, high = judge.seen(np.array([0.2, 0.2]), np.array([-9.0, 3.0]))
+    assert low < high
+
+
+def test_talk_finds_nothing(robin: UserMemory) -> None:
+    """Of messages that ask for nothing, at least 90% find nothing (60 of 65 do), and `ask` abstains from all."""
+    talk = [text for line in TALK.strip().splitlines() for text in line.split("|")]
+    assert len(talk) >= 60
+    found = {text: robin.search(text) for text in talk}
+    heard = [text for text, result in found.items() if result]
+    assert len(heard) <= 0.1 * len(talk), heard
+    assert all(robin.ask(text).abstained for text in talk)
+
+
+@pytest.mark.parametrize(("question", "answer"), PLAIN.items())
+def test_what_is_asked_plainly_is_found(robin: UserMemory, question: str, answer: str) -> None:
+    """The statement that answers is found, first, and with more relevance than any other."""
+    first, *others = robin.search(question)
+    assert answer in first.quote
+    assert first.relevance is not None
+    assert all(one.relevance is not None and one.relevance <= first.relevance for one in others)
+
+
+def test_ask_answers_it(tmp_path: Path) -> None:
+    """What is asked plainly is answered: nothing of it is left out."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        user.add(SAID[0], timestamp="2024-01-05T10:00:00+00:00")
+        assert "hunter2" in (user.ask("What is the wifi password?").answer or "")
+
+
+def test_what_was_said_later_leads_only_if_it_may_answer(robin: UserMemory) -> None:
+    """A later statement about something else does not lead, however much it looks like a change."""
+    first = robin.search("Where do I live?").evidence[0]
+    assert "Leeds" in first.quote
+
+
+def test_less_relevance_is_left_out(robin: UserMemory) -> None:
+    """`min_relevance` leaves out what has less, 0 nothing, and the rest keeps its order."""
+
+    def quotes(result: QueryResult) -> list[str]:
+        return [one.quote for one in result]
+
+    every = robin.search("Which laptop do I have?", min_relevance=0)
+    assert len(every) == 10
+    some = robin.search("Which laptop do I have?", min_relevance=0.1)
+    assert quotes(some) == [one.quote for one in every if (one.relevance or 0) >= 0.1]
+    assert not robin.search("Thanks!", min_relevance=1)
+
+
+def test_pinned_statements_stay(tmp_path: Path) -> None:
+    """What a person has pinned is among the evidence of talk too."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        user.add(SAID[4], timestamp="2024-01-05T10:00:00+00:00")
+        (fact,) = user.list()
+        user.pin(fact.fact_id)
+        assert [one.pinned for one in user.search("Thanks!")] == [True]
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        ("Vivo en Valparaíso, cerca del puerto.", "¿Dónde vivo ahora?"),
+        ("Ich wohne in Bamberg, gleich am Dom.", "Wo wohne ich jetzt?"),
+        ("J'habite à Namur depuis trois ans.", "Où est-ce que j'habite ?"),
+        ("我家就在厦门，出门走五分钟就是海。", "我现在住在哪里？"),
+        ("Ich wohne in Bamberg, und das ist gut so.", "Where do I live?"),
+    ],
+)
+def test_other_languages_are_not_judged(tmp_path: Path, said: str, question: str) -> None:
+    """Of what is not English nothing is said, and nothing is left out."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+        user = forest.user("robin")
+        user.add(said, timestamp="2024-01-05T10:00:00+00:00")
+        found: list[Evidence] = list(user.search(question, min_relevance=1))
+        assert [one.relevance for one in found] == [None]
+
+
+def test_without_weights_nothing_is_left_out(tmp_path: Path) -> None:
+    """An embedder without weights, or none, says nothing of relevance."""
+    with MemForest(tmp_path, Config(embedder="none")) as forest:
+        user = forest.user("robin")
+        user.add(SAID[0], timestamp="2024-01-05T10:00:00+00:00")
+        assert [one.relevance for one in user.search("What is the wifi password?", min_relevance=1)] == [None]
+
+
+@pytest.mark.parametrize("text", ["wifi", "Where does Zoë live?", "Any tips for São Paulo?", "👍"])
+def test_english_is_read(text: str) -> None:
+    """Names, emoji and single words do not make a text another language's."""
+    assert is_read(text)
