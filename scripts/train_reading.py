@@ -63,7 +63,7 @@ from memforest.search.succession import (
     stances,
     through,
 )
-from memforest.search.vectors import question_tokens, turn_text
+from memforest.search.vectors import question_tokens, read_text, turn_text
 
 ROOT = Path(__file__).parent.parent
 DATA, HELD_OUT = ROOT / "data" / "reading", ROOT / "data" / "held_out"
@@ -160,7 +160,7 @@ def stated(sentences: Sequence[Sentence]) -> list[Sentence]:
         turn = Turn("t", speaker, one.text, at, 0, "user")
         outcome = extractor.extract_chunk(Chunk("s", 0, (turn,), participants=(speaker,)))
         message = turn_text(speaker, one.text)
-        found += [one._replace(text=fact.text, turn=message) for fact in outcome.candidates[:3]]
+        found += [one._replace(text=read_text(fact.text), turn=message) for fact in outcome.candidates[:3]]
     return found
 
 

@@ -291,14 +291,14 @@ class LocalExtractor:
         Args:
             context: of its turn.
             raw: the sentence as it stands there.
-            text: what is read of it: without whom it addresses.
+            text: what is kept and read of it: without whom it addresses.
             shown: the statement, where it is more than the sentence and its speaker; it asserts nothing.
             dates: those of the statement; by default those of `text`.
         """
         spans = self._spans(context, text) if dates is None else dates
         clause = _SUBORDINATE.search(text)
         main = text[: clause.start()] if clause and clause.start() > 12 else text
-        said = shown or raw
+        said = shown or text
         return DraftFact(
             text=said,
             raw=[raw],

@@ -240,6 +240,20 @@ def turn_text(speaker: str, text: str) -> str:
     return f"{speaker}: {text}"
 
 
+def read_text(text: str) -> str:
+    """Return what an embedder reads of a text: long runs cut, and a statement without its quotation marks, as a turn has none.
+
+    With the marks MiniLM put the right turn first two points less often (docs/ranking.md).
+
+    >>> read_text('Ana: "I live in Leeds."')
+    'Ana: I live in Leeds.'
+    """
+    return _QUOTED.sub(r"\g<who>\g<said>", shorten_runs(text))
+
+
+_QUOTED = re.compile(r'\A(?P<who>[^:"\n]{1,80}: )"(?P<said>.*)"\Z', re.DOTALL)
+
+
 def asks(text: str) -> bool:
     """Return whether a text ends by asking.
 
@@ -333,7 +347,7 @@ class VectorMaker:
         Raises:
             ModelError: if the embedder fails or returns something else than finite rows of its dimension.
         """
-        rows = await self.embedder.embed([shorten_runs(text) for text in texts])
+        rows = await self.embedder.embed([read_text(text) for text in texts])
         if rows.shape != (len(texts), self.embedder.dimension) or not np.isfinite(rows).all():
             raise ModelError(
                 f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(texts)} texts; "
