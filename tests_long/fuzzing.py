@@ -457,7 +457,6 @@ EXEMPT: dict[str, str] = {
     "reading.date_language.load_language": "takes the code of a language of the package",
     "reading.periods.unit_period": "takes the name of a unit, one of a list",
     "reading.timestamps.zone_named": "takes a setting, and raises ConfigError",
-    "reading.periods.window_with_key": "takes a key that `window_of` has made, and raises InputError",
     "reading.prompts.data_block": "takes the name of a block, written in the package",
     "reading.prompts.numbered": "takes the name of a number, written in the package",
     "reading.prompts.load_prompt": "takes the name of a prompt of the package",

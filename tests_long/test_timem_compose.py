@@ -22,7 +22,7 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
 from memforest.ports import MOST_SOURCES, FoundLine, split_sections
-from memforest.reading.periods import window_with_key
+from memforest.reading.periods import window_of
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
 from memforest.search.snapshot import load_snapshot
 from memforest.store.connections import Tx
@@ -59,7 +59,10 @@ def lines(
     rows: Sequence[int] | None = None,
 ) -> list[FoundLine]:
     """Return the lines of a month, of the turns with these rows in the snapshot, or of those said in it."""
-    window, snapshot = window_with_key(month, "month", zone), load_snapshot(tx)
+    window, snapshot = (
+        window_of(datetime.fromisoformat(f"{month}-15T12:00").replace(tzinfo=zone), "month", zone),
+        load_snapshot(tx),
+    )
     start_ms, end_ms = to_ms(window.start), to_ms(window.end)
     said = snapshot.turns.said_ms
     turns = np.flatnonzero((said >= start_ms) & (said < end_ms)) if rows is None else np.array(rows, np.int64)

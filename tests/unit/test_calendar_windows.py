@@ -25,7 +25,6 @@ from memforest.reading.periods import (
     Unit,
     to_utc,
     window_of,
-    window_with_key,
 )
 from memforest.times import EARLIEST, LATEST, from_ms, to_ms
 
@@ -123,7 +122,7 @@ def test_windows_tile_time(name: str) -> None:
             assert (before == window) if before.key == window.key else (before.end <= window.start)
             assert before.key <= window.key
             if window is before or window != before:
-                assert window_with_key(window.key, unit, zone) == window
+                assert window_of(window.start, unit, zone) == window
             last[unit] = window
             for larger in LARGER[unit]:
                 assert found[larger].start <= window.start < window.end <= found[larger].end
@@ -193,7 +192,7 @@ def test_a_window_by_its_name(unit: Unit, day: str, key: str, start: str, end: s
     """Bounds are local midnights, and the key says unit and place as ISO 8601 does."""
     madrid = ZoneInfo("Europe/Madrid")
     window = window_of(datetime.fromisoformat(f"{day}T12:00+01:00"), unit, madrid)
-    assert window == window_with_key(key, unit, madrid)
+    assert window.key == key
     assert (f"{window.start:%Y-%m-%dT%H:%M}", f"{window.end:%Y-%m-%dT%H:%M}") == (start, end)
     assert window.contains(window.start)
     assert not window.contains(window.end)
@@ -207,7 +206,7 @@ def test_the_first_and_the_last_window_take_what_is_left(unit: Unit, hours: int)
     first, last = window_of(EARLIEST, unit, zone), window_of(LATEST, unit, zone)
     assert (first.start, last.end) == (EARLIEST, END_OF_TIME)
     for window in (first, last, window_of(first.end, unit, zone)):
-        assert window_with_key(window.key, unit, zone) == window
+        assert window_of(window.start, unit, zone) == window
     assert first.key.startswith("0001")
     assert last.key.startswith("9999")
     assert window_of(datetime.max.replace(tzinfo=UTC), unit, zone) == last
@@ -216,26 +215,8 @@ def test_the_first_and_the_last_window_take_what_is_left(unit: Unit, hours: int)
     assert all(a.end == b.start for a, b in pairwise(tail))
 
 
-@each(
-    ("key", "unit"),
-    [
-        ("2023-02-29", "day"), ("20240205", "day"), ("2024-2-5", "day"), ("٢٠٢٤-٠٢-٠٥", "day"), ("", "day"),
-        ("2023-W53", "week"), ("2024-W6", "week"), ("2024-W00", "week"), ("+024-W06", "week"),
-        ("2024-02/2024-W10", "week_of_month"), ("2024-02", "week_of_month"), ("2024-02/2024-W06/x", "week_of_month"),
-        ("2024-13", "month"), ("2024", "month"), ("0000", "year"), ("10000", "year"), ("2024 ", "year"),
-        ("2024-02", "day"), ("2024-02-05", "month"),
-    ],
-)  # fmt: skip
-def test_what_is_no_key_is_refused(key: str, unit: Unit) -> None:
-    """The message says of what it is none, and how one looks."""
-    with pytest.raises(InputError, match=f"is no key of a {unit}; one is '"):
-        window_with_key(key, unit, UTC)
-
-
 def test_what_no_window_can_be_of_is_refused() -> None:
-    """A skipped day, a naive time, an unknown unit."""
-    with pytest.raises(InputError):
-        window_with_key("2011-12-30", "day", ZoneInfo("Pacific/Apia"))
+    """A naive time, an unknown unit."""
     with pytest.raises(TimestampError):
         window_of(datetime(2024, 1, 1), "day", UTC)  # noqa: DTZ001
     with pytest.raises(InputError):

@@ -81,7 +81,7 @@ def find_mentions(
     preposition or in the possessive it is ``"other"``.
 
     Args:
-        sentence: one sentence, pronouns already replaced.
+        sentence: one sentence.
         participants: entity key -> display name of everybody who takes part.
         known: lower-case words that are names although they may start a sentence (see `names_inside`).
         language: of the sentence. In ``"other"`` word order tells no roles, and many capitals (German) no names.
@@ -134,11 +134,9 @@ def _quoted(text: str) -> list[Mention]:
 
 
 def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str]) -> int:
-    """Return the position behind the capitalised run at `start`: "University of Oslo" is one, "Bo Ana's" are two if Ana takes part."""
+    """Return the position behind the capitalised run at `start`: "University of Oslo" is one."""
     end = start + 1
     while end < len(tokens) and end - start < 6 and not tokens[end - 1].possessive:
-        if tokens[end].capital and _others_begin(tokens, start, end, participants):
-            break
         if tokens[end].capital:
             end += 1
         elif (
@@ -154,27 +152,6 @@ def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str])
         else:
             break
     return end
-
-
-def _others_begin(tokens: Sequence[Token], start: int, end: int, participants: Collection[str]) -> bool:
-    """Return whether a participant's name begins at `end`, inside a capitalised run.
-
-    So pronouns that were replaced leave it: "Nora told Bo Nora's plan" ("my plan"), "Call Ana Costa Bo Lind" ("me").
-    """
-
-    def name(first: int, behind: int) -> str | None:
-        return entity_key(
-            " ".join([*(one.text for one in tokens[first : behind - 1]), tokens[behind - 1].bare])
-        )
-
-    for behind in range(end + 1, min(end + 3, len(tokens)) + 1):
-        if not tokens[behind - 1].capital:
-            break
-        if tokens[behind - 1].possessive:
-            return name(end, behind) in participants
-    following = tokens[end : end + 2]
-    two = len(following) > 1 and all(one.capital for one in following)
-    return two and any(name(first, end) in participants for first in range(start, end - 1))
 
 
 def _named(

@@ -19,7 +19,7 @@ as 30 December 2024 lies in week 1 of 2025: "2024-12/2025-W01".
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Literal, get_args
@@ -269,13 +269,6 @@ END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
 """Where the last window ends: after every instant that can be stored, which are whole milliseconds."""
 
 _SHOWN = 40
-_EXAMPLES: Mapping[Unit, str] = {
-    "day": "2024-02-05",
-    "week": "2024-W06",
-    "week_of_month": "2024-02/2024-W06",
-    "month": "2024-02",
-    "year": "2024",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,22 +311,6 @@ def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
     if local.fold and day < date.max and to_utc(day + _DAY, zone) <= moment:
         day += _DAY
     return _window(unit, _first_day(unit, day), zone)
-
-
-def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
-    """Return the window of a unit that a key names.
-
-    Raises:
-        InputError: if the key names no window of the unit, or one that the zone has skipped.
-    """
-    _first_day(unit, date.min)  # raises if there is no such unit
-    first = _day_of_key(key, unit)
-    if first is None or _key(unit, first) != key:
-        raise InputError(f"{shown(key, _SHOWN)} is no key of a {unit}; one is {_EXAMPLES[unit]!r}")
-    found = _window(unit, first, zone)
-    if found.start >= found.end:
-        raise InputError(f"there was no {unit} {key} in {zone}: its clocks skipped it")
-    return found
 
 
 def _window(unit: Unit, first: date, zone: tzinfo) -> CalendarWindow:
@@ -384,20 +361,3 @@ def _key(unit: Unit, first: date) -> str:
     if unit == "week":
         return f"{of_year:04d}-W{week:02d}"
     return {"day": day, "month": day[:7], "year": day[:4]}.get(unit) or f"{day[:7]}/{of_year:04d}-W{week:02d}"
-
-
-def _day_of_key(key: str, unit: Unit) -> date | None:
-    """Return the first day of the window that a key names in any spelling; None if it names none."""
-    try:
-        if unit == "day":
-            return date.fromisoformat(key)
-        if unit == "week":
-            year, week = key.split("-W")
-            return date.fromisocalendar(int(year), int(week), 1)
-        if unit == "week_of_month":
-            month, week = key.split("/")
-            days = (_day_of_key(month, "month"), _day_of_key(week, "week"))
-            return max((day for day in days if day is not None), default=None)
-        return date.fromisoformat(f"{key}-01" if unit == "month" else f"{key}-01-01")
-    except ValueError:
-        return None
