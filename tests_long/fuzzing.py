@@ -265,10 +265,10 @@ def _stances(text: str) -> None:
 
 def _drafts(text: str) -> None:
     one, other = (
-        drafts.DraftFact(said, [said], (0,), "en", True, False, False, names=NAMED)
+        drafts.DraftFact(said, [said], said, False, True, (0,), "en", False, names=NAMED)
         for said in (text, text[::-1])
     )
-    drafts.resolve_person(text, one)
+    drafts.referring(one, other)
     if drafts.can_join(one, other, drafts.PASSAGE_WORDS):
         drafts.join(one, other)
 
@@ -334,10 +334,13 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         holds(kind, t, besides=(t,), names=(t,)) for kind in get_args(Wanted)
     ],
     "reading.answer_local.read_question": _relevance,
-    "reading.attribution.attribute": lambda t: [
-        attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
+    "reading.attribution.with_names": lambda t: [
+        attribution.with_names(t, attribution.Voices("Ann", heard), code)
+        for heard in (None, "Bob", t or "x")
+        for code in ("en", "es", "other")
     ],
-    "reading.drafts.resolve_person": _drafts,
+    "reading.attribution.with_name_spanish": lambda t: attribution.with_name_spanish(t, "Ann"),
+    "reading.drafts.referring": _drafts,
     "reading.entities.called": lambda t: [called(t, role, "en") for role in ("user", "assistant", None)],
     "reading.entities.is_assistant": lambda t: [is_assistant(t, role) for role in (t, None)],
     "reading.clauses.is_imperative": lambda t: [is_imperative(t, code) for code in ("en", "es", "other")],
@@ -366,7 +369,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.plan_local.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
     "reading.plan_local.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "reading.tokens.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
-    "reading.extract_local.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
     "reading.extract_local.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
     "reading.stance.stances_of": _stances,
     "reading.phrases.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],

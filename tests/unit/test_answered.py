@@ -373,11 +373,11 @@ def test_a_reply_that_was_cut_short_is_not_kept(tmp_path: Path) -> None:
     class Cut(CountingChat):
         async def complete(self, request: ChatRequest) -> ChatReply:
             whole = await super().complete(request)
-            end = whole.text.rindex('{"text"') + 30
+            end = whole.text.rindex('{"quote"') + 30
             return replace(whole, text=whole.text[:end], finish="length")
 
     with opened(tmp_path, Cut()) as forest:
-        forest.ingest_session("u", "s", turns(["I live in Turin. I own a kiln."]))
+        forest.ingest_session("u", "s", turns(["I live in Turin.", "I own a kiln."]))
         assert not stored(tmp_path)
     with opened(tmp_path, chat := CountingChat()) as forest:
         forest.resume("u")

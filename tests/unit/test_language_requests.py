@@ -30,26 +30,26 @@ def to_friend(text: str) -> ChunkOutcome:
 
 
 @each(
-    ("text", "statement"),
+    "text",
     [
-        ("Remember that I am allergic to cashews.", "remember that Nadia is allergic to cashews."),
-        ("Don't use exclamation marks.", "don't use exclamation marks."),
-        ("Do not send me newsletters.", "do not send Nadia newsletters."),
-        ("Never call me before nine.", "never call Nadia before nine."),
-        ("Please keep your answers short.", "please keep the assistant's answers short."),
-        ("From now on, reply in French.", "from now on, reply in French."),
-        ("Call me Captain.", "call Nadia Captain."),
-        ("Cancel my subscription.", "cancel Nadia's subscription."),
-        ("Could I get a refund after all?", "could Nadia get a refund after all."),
-        ("Can you deliver it to my office?", "can the assistant deliver it to Nadia's office."),
-        ("Would you mind waiting until noon?", "would the assistant mind waiting until noon."),
-        ("Is it possible to pay by invoice?", "is it possible to pay by invoice."),
+        "Remember that I am allergic to cashews.",
+        "Don't use exclamation marks.",
+        "Do not send me newsletters.",
+        "Never call me before nine.",
+        "Please keep your answers short.",
+        "From now on, reply in French.",
+        "Call me Captain.",
+        "Cancel my subscription.",
+        "Could I get a refund after all?",
+        "Can you deliver it to my office?",
+        "Would you mind waiting until noon?",
+        "Is it possible to pay by invoice?",
     ],
 )
-def test_a_user_asks_an_assistant(text: str, statement: str) -> None:
-    """The statement says who asked, and for what; the quote is what was said."""
+def test_a_user_asks_an_assistant(text: str) -> None:
+    """The statement says who asked, and for what, in the words in which it was said."""
     (made,) = to_assistant(text).candidates
-    assert made.text == f"Nadia asked: {statement}"
+    assert made.text == f'Nadia asked: "{text}"'
     assert (made.quote, made.speaker) == (text, "Nadia")
 
 
@@ -132,7 +132,8 @@ def test_requests_of_other_languages_are_quoted(text: str, statement: str) -> No
 def test_what_comes_before_a_request_is_kept_as_well() -> None:
     """A statement and the request behind it are two."""
     outcome = to_assistant("I'm moving to Turku in June, can you cancel my contract?")
-    texts = " ".join(one.text for one in outcome.candidates)
-    assert texts.startswith("Nadia is moving to Turku in June")
-    assert "Nadia asked: can the assistant cancel Nadia's contract." in texts
+    assert [one.text for one in outcome.candidates] == [
+        'Nadia: "I\'m moving to Turku in June"',
+        'Nadia asked: "can you cancel my contract?"',
+    ]
     assert not outcome.skipped[:-1]

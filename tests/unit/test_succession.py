@@ -35,7 +35,8 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
     shares = stances(vectors, reader.said, reader.stance)
     assert shares.shape == (3, len(STANCES))
     assert np.allclose(shares.sum(1), 1)
-    assert np.isfinite(reader.logits(vectors[0], vectors[1], vectors)).all()
+    for named in (np.zeros(3, bool), np.ones(3, bool)):
+        assert np.isfinite(reader.logits(vectors[0], vectors[1], vectors, named=named)).all()
 
 
 @pytest.mark.parametrize("model_id", ["hash-words-1@64", "", "../minilm@1", "minilm-l6-v2-int8@00000000"])

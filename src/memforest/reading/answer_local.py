@@ -33,6 +33,7 @@ from typing import Literal, get_args
 from memforest.config import ANSWER_THRESHOLD
 from memforest.errors import ModelError, StepError
 from memforest.ports import Answer, AnswerEvidence, Reranker
+from memforest.reading.attribution import with_name_spanish
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.entities import find_mentions, names_inside
@@ -306,7 +307,9 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Evidence
     for index, one in evidence:
         whole = len(one.quote) <= READ_CHARS or not one.spoken
         asserted = _told(one.quote if whole else one.spoken[-1].text)
-        turn = TextStems(asserted, _told(one.text), one.speaker)
+        spanish = detect_language(asserted) == "es"
+        named = (with_name_spanish(asserted, one.speaker) or "") if spanish else ""
+        turn = TextStems(asserted, _told(one.text), one.speaker, named)  # "vivo" says "vive" of who says it
         pieces.append(EvidencePiece(index, one, asserted, turn, TextStems(one.before[1])))
     return pieces
 

@@ -25,8 +25,14 @@ _CONTRACTED = {
     "r": "'s",
     "rs": "'s",
 }
+_KEPT = (
+    r"""https?://\S+|"[^"\n]{1,300}"|“[^”\n]{1,300}”|\S+@\S+|"""
+    r"(?<!\w)(?:[Ww]ar|[Pp]art|[Tt]ype|[Pp]hase|[Ll]evel|[Vv]olume|[Cc]hapter|[Ss]tage|Elizabeth) I(?!\w)"
+)
+"""Addresses, quotations, and what is numbered: in none of them "I" and "me" are the speaker."""
 _PERSON = re.compile(
-    r"(?<![\w'’@#/-])(?:(?P<first>I|i|[Ww]e)(?P<verb>['’](?:m|ve|ll|d|re))?|(?P<my>[Mm](?:y|ine)|[Oo]urs?)|(?P<me>me|us)"
+    rf"(?P<kept>{_KEPT})"
+    r"|(?<![\w'’@#/-])(?:(?P<first>I|i|[Ww]e)(?P<verb>['’](?:m|ve|ll|d|re))?|(?P<my>[Mm](?:y|ine)|[Oo]urs?)|(?P<me>me|us)"
     r"|(?P<you>[Yy]ou)(?P<does>['’](?:re|ve|ll|d)|rs?)?)(?!\w|['’/.]\w|-)"
 )
 _OPENING = re.compile(
@@ -47,7 +53,7 @@ class Voices:
 
 
 def with_names(text: str, voices: Voices | None, language: Code) -> str:
-    """Return a sentence with names for the first and second person; as it is without voices.
+    """Return a sentence with names for the first and second person, but in addresses and quotations; as it is without voices.
 
     >>> with_names("I love your dog, and my sister does too.", Voices("Ana", "Ben"), "en")
     "Ana love Ben's dog, and Ana's sister does too."
@@ -60,6 +66,8 @@ def with_names(text: str, voices: Voices | None, language: Code) -> str:
         return with_name_spanish(text, voices.speaker) or text
 
     def name(found: re.Match[str]) -> str:
+        if found["kept"]:
+            return found[0]
         if found["you"]:
             ending = (found["does"] or "").replace("’", "'")
             return found[0] if voices.listener is None else f"{voices.listener}{_CONTRACTED[ending]}"

@@ -40,6 +40,8 @@ class DraftFact:
     """What it asserts, with names for "I" and "you"; nothing where it is a request, an answer or a picture."""
     whole: bool
     """Whether the text names the speaker by itself."""
+    own: bool
+    """Whether it tells of the speaker."""
     turns: tuple[int, ...]
     language: Code
     joins: bool
@@ -56,7 +58,8 @@ class DraftFact:
 def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
     """Return whether `draft` may join the draft before it: at most `most` words together, and one date at most.
 
-    What refers back to it may be dated, any other may not. In a passage, denied and asserted sentences may be joined.
+    What refers back to it may be dated, any other may not. In a passage, denied and asserted sentences may be joined, and those that
+    tell of the speaker with those that do not.
     """
     if before.language != draft.language or draft.whole or (before.whole and not before.answer):
         return False
@@ -65,7 +68,9 @@ def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
         return (draft.date is None or before.date is None) and total <= most + 10
     if before.date is not None or draft.date is not None or total > most:
         return False
-    return most > GROUP_WORDS or before.answer or before.negated == draft.negated
+    if most > GROUP_WORDS or before.answer:
+        return True
+    return (before.negated, before.own) == (draft.negated, draft.own)
 
 
 def join(before: DraftFact, draft: DraftFact) -> None:

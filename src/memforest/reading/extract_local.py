@@ -64,6 +64,7 @@ from memforest.reading.drafts import (
 )
 from memforest.reading.entities import (
     Role,
+    called,
     find_mentions,
     find_topics,
     merge_mentions,
@@ -73,7 +74,7 @@ from memforest.reading.entities import (
 from memforest.reading.relations import find_relations
 from memforest.reading.states import find_states
 from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
-from memforest.reading.tokens import load_word_lists, split_sentences
+from memforest.reading.tokens import detect_language, load_word_lists, split_sentences
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, Turn
 from memforest.settings import MAX_TURN_CHARS
 from memforest.text import DATA_RUN, negated, words
@@ -299,11 +300,13 @@ class LocalExtractor:
         clause = _SUBORDINATE.search(text)
         main = text[: clause.start()] if clause and clause.start() > 12 else text
         said = shown or text
+        told = with_names(text, context.voices, context.language)
         return DraftFact(
             text=said,
             raw=[raw],
-            told=with_names(text, context.voices, context.language) if shown is None else "",
+            told=told if shown is None else "",
             whole=shown is not None,
+            own=told != text and context.called in told,
             turns=(context.turn.ordinal,),
             language=context.language,
             joins=False,
@@ -364,12 +367,16 @@ class LocalExtractor:
         )
 
 
+_AS_SAID = re.compile(r'(?P<who>[^:"\n]{1,60}): "(?P<said>.*)"', re.DOTALL)
+
+
 def read_statement(
     text: str, *, speaker: str, participants: Sequence[str], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
     """Return a fact with its text as written, and the mentions, states, topics and time that local rules find in it.
 
-    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before. Deterministic.
+    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before; that it is written as said
+    (``Ana: "I live in Leeds."``) makes no difference. Deterministic.
 
     Args:
         text: the statement, one sentence or more.
@@ -385,11 +392,13 @@ def read_statement(
 def _read(
     text: str, speaker: str, participants: tuple[str, ...], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
-    turn = Turn(id="0", speaker=speaker, text=text, said=said, ordinal=0)
+    found = _AS_SAID.fullmatch(text)
+    own = found is not None and found["who"] in (speaker, called(speaker, None, detect_language(text)))
+    turn = Turn(id="0", speaker=speaker, text=found["said"] if found and own else text, said=said, ordinal=0)
     chunk = Chunk(session_id="", ordinal=0, turns=(turn,), participants=participants)
-    found = LocalExtractor(timezone=zone).extract_chunk(chunk).candidates
-    dated = next((one for one in found if one.start is not None), None)
-    own = () if found else (Mention(speaker, "participant", "other"),)
+    facts = LocalExtractor(timezone=zone).extract_chunk(chunk).candidates
+    dated = next((one for one in facts if one.start is not None), None)
+    alone = () if facts else (Mention(speaker, "participant", "other"),)
     return ExtractedFact(
         text=text,
         turns=(0,),
@@ -398,8 +407,8 @@ def _read(
         start=None if dated is None else dated.start,
         end=None if dated is None else dated.end,
         precision="unknown" if dated is None else dated.precision,
-        negated=found[0].negated if found else negated(text),
-        mentions=merge_mentions((*(one for each in found for one in each.mentions), *own)),
-        topics=tuple(dict.fromkeys(topic for one in found for topic in one.topics)),
-        states=tuple(dict.fromkeys(state for one in found for state in one.states)),
+        negated=facts[0].negated if facts else negated(text),
+        mentions=merge_mentions((*(one for each in facts for one in each.mentions), *alone)),
+        topics=tuple(dict.fromkeys(topic for one in facts for topic in one.topics)),
+        states=tuple(dict.fromkeys(state for one in facts for state in one.states)),
     )
