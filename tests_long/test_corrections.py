@@ -47,7 +47,7 @@ def all_shown(user: UserMemory, question: str = WHERE) -> str:
     for index in INDEXES:
         result = user.search(question, index=index, top_k=50)
         texts += [f"{one.text} {'' if one.corrected else one.quote}" for one in result]
-        context = result.context(9999)
+        context = result.context(9999).replace(r"\"", '"')
         assert all(line in context for one in result for line in one.text.splitlines())
     texts += [one.text for one in user.list(limit=1000)]
     texts += [f"{one.text} {one.value}" for one in user.timeline("Bob")]
