@@ -117,8 +117,8 @@ def test_a_new_value_ends_the_old_one_and_says_so(forest: MemForest) -> None:
     (oslo, rome) = residences(forest)
     assert (oslo[0], oslo[2], rome[0], rome[2]) == ("Oslo", rome[1], "Rome", None)
     assert {fact.statement for fact in forest.user("u").list().facts} == {
-        "Ana lives in Oslo.",
-        "Ana lives in Rome.",
+        'Ana: "I live in Oslo."',
+        'Ana: "I live in Rome."',
     }
 
 

@@ -369,7 +369,8 @@ def read_statement(
 ) -> ExtractedFact:
     """Return a fact with its text as written, and the mentions, states, topics and time that local rules find in it.
 
-    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before. Deterministic.
+    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before; of a statement of
+    these rules, ``Ana: "I live in Leeds."``, what is quoted. Deterministic.
 
     Args:
         text: the statement, one sentence or more.
@@ -385,7 +386,9 @@ def read_statement(
 def _read(
     text: str, speaker: str, participants: tuple[str, ...], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
-    turn = Turn(id="0", speaker=speaker, text=text, said=said, ordinal=0)
+    opening = f'{called(speaker, None, detect_language(text))}: "'
+    spoken = text[len(opening) : -1] if text.startswith(opening) and text.endswith('"') else text
+    turn = Turn(id="0", speaker=speaker, text=spoken, said=said, ordinal=0)
     chunk = Chunk(session_id="", ordinal=0, turns=(turn,), participants=participants)
     found = LocalExtractor(timezone=zone).extract_chunk(chunk).candidates
     dated = next((one for one in found if one.start is not None), None)
