@@ -398,7 +398,17 @@ def piece(n: int, score: float, **more: Any) -> Evidence:
     """Return evidence of a turn."""
     said = at(1) + timedelta(minutes=n)
     return Evidence(
-        f"text {n}", f"quote {n}", "Ana", "turn", score, {"turn": score}, said, said, None, (Source("s", (str(n),)),), **more
+        f"text {n}",
+        f"quote {n}",
+        "Ana",
+        "turn",
+        score,
+        {"turn": score},
+        said,
+        said,
+        None,
+        (Source("s", (str(n),)),),
+        **more,
     )
 
 

@@ -232,7 +232,7 @@ def test_a_models_statement_is_what_is_read(tmp_path: Path) -> None:
     """Its words are kept everywhere, with the turn as the quote; the same memory may have both."""
 
     def reply(request: ChatRequest) -> str:
-        return local_reply(request).replace(r'Ana: \"I moved to Lisbon.\"', "Ana moved to Lisbon.")
+        return local_reply(request).replace(r"Ana: \"I moved to Lisbon.\"", "Ana moved to Lisbon.")
 
     with MemForest(tmp_path, fast_config(chat=FunctionChat(reply), chat_steps=["extract"])) as forest:
         forest.ingest_session("u", "model", turns([("Ana", "I moved to Lisbon.")]))

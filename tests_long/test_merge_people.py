@@ -75,7 +75,11 @@ def test_one_person_with_two_memories_has_one(folder: Path) -> None:
         forest.ingest_session("home", "h", told("I live in Davis.", day=2))
         result = forest.user("home").merge("work", same_person=True)
         assert result.people == {"samantha reed": "Sam"}
-        assert facts(forest, "home") == {'Sam: "I live in Davis."', 'Sam: "I live in Miami."', 'Sam: "I work at Acme."'}
+        assert facts(forest, "home") == {
+            'Sam: "I live in Davis."',
+            'Sam: "I live in Miami."',
+            'Sam: "I work at Acme."',
+        }
         forest.register_user("whole", display_name="Sam")
         forest.ingest_session("whole", "w", told("I live in Miami.", "I work at Acme."))
         forest.ingest_session("whole", "h", told("I live in Davis.", day=2))

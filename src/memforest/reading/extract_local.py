@@ -64,6 +64,7 @@ from memforest.reading.drafts import (
 )
 from memforest.reading.entities import (
     Role,
+    called,
     find_mentions,
     find_topics,
     merge_mentions,
@@ -73,7 +74,7 @@ from memforest.reading.entities import (
 from memforest.reading.relations import find_relations
 from memforest.reading.states import find_states
 from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
-from memforest.reading.tokens import load_word_lists, split_sentences
+from memforest.reading.tokens import detect_language, load_word_lists, split_sentences
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, Turn
 from memforest.settings import MAX_TURN_CHARS
 from memforest.text import DATA_RUN, negated, words
