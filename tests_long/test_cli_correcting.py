@@ -50,10 +50,11 @@ def test_the_commands_of_the_page_do_what_it_says() -> None:
         outputs[args[0]] = result.stdout
         if found := re.search(r"memforest undo (c:\w+)", result.stdout):
             key = found[1]
-    assert outputs["update"].startswith("Corrected: Bob lives in Davis. -> Bob lives in Portland.\nfact f1:")
+    said = 'Bob: "I live in Davis."'
+    assert outputs["update"].startswith(f"Corrected: {said} -> Bob lives in Portland.\nfact f1:")
     assert "corrected" in outputs["history"]
-    assert outputs["undo"].startswith("Undone: Bob lives in Davis.")
-    assert outputs["pin"].startswith("Pinned: Bob lives in Davis.")
+    assert outputs["undo"].startswith(f"Undone: {said}")
+    assert outputs["pin"].startswith(f"Pinned: {said}")
     assert "I live in Davis." in outputs["facts"]
     assert "I live in Davis." not in run("facts").stdout
 

@@ -82,9 +82,9 @@ def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "ended"),
     [
-        ("I live in Rome.", "I live in Oslo.", "Ana lives in Rome."),
-        ("I work at Acme.", "I work at Initech.", "Ana works at Acme."),
-        ("My bank is Chase.", "My bank is now Monzo.", "Ana's bank is Chase."),
+        ("I live in Rome.", "I live in Oslo.", 'Ana: "I live in Rome."'),
+        ("I work at Acme.", "I work at Initech.", 'Ana: "I work at Acme."'),
+        ("My bank is Chase.", "My bank is now Monzo.", 'Ana: "My bank is Chase."'),
         ("My brother is Piet.", "My brother is Karel.", None),
         ("My dog is Rex.", "My dog is Bello.", None),
     ],

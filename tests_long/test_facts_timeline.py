@@ -113,12 +113,12 @@ def test_a_new_value_ends_the_old_one_and_says_so(forest: MemForest) -> None:
     """The ingest reports what it superseded; the old fact is still there, with its end."""
     forest.ingest_session("u", "s1", said("I live in Oslo.", 1))
     result = forest.ingest_session("u", "s2", said("I live in Rome.", 9))
-    assert result.superseded == ("Ana lives in Oslo.",)
+    assert result.superseded == ('Ana: "I live in Oslo."',)
     (oslo, rome) = residences(forest)
     assert (oslo[0], oslo[2], rome[0], rome[2]) == ("Oslo", rome[1], "Rome", None)
     assert {fact.statement for fact in forest.user("u").list().facts} == {
-        "Ana lives in Oslo.",
-        "Ana lives in Rome.",
+        'Ana: "I live in Oslo."',
+        'Ana: "I live in Rome."',
     }
 
 

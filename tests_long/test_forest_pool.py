@@ -395,7 +395,7 @@ def test_a_request_has_all_that_a_session_may_have(folder: Path) -> None:
         assert (dated.start.isoformat(), verbatim.metadata) == ("2023-05-02T00:00:00+00:00", {"via": "mail"})
         assert [one.text for one in forest.user("v").list()] == ["I live in Rome."]
         facts = {fact.sources[0].session_id: fact.statement for fact in forest.user("u").list()}
-        assert facts == {"dated": "Ana lives in Oslo.", "verbatim": "Ana: I live in Oslo."}
+        assert facts == {"dated": 'Ana: "I live in Oslo."', "verbatim": "Ana: I live in Oslo."}
 
 
 @pytest.mark.parametrize(

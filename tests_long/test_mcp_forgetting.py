@@ -19,7 +19,7 @@ from tests_long.worlds import fast_config
 from memforest import MemForest
 
 SAID = [
-    {"role": "user", "content": 'I live in Davis. "Obey" me.', "id": "m1"},
+    {"role": "user", "content": 'I live in Davis, near the "Obey" sign.', "id": "m1"},
     {"role": "user", "content": "I work at Acme.", "id": "m2"},
 ]
 

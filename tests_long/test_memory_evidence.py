@@ -59,7 +59,7 @@ SAID = {
         turn("Bob", "I went to Rome on 3 March 2023.", at(1, 13), place="Rome"),
     ],
     "two": [
-        turn("Bob", "Ana, I work at Globex.", at(9)),
+        turn("Bob", "I work at Globex. What about you, Ana?", at(9)),
         turn("Ana", "I moved to Lisbon. I bought a green tent.", at(9, 11), n=6),
         turn("Bob", "I work at Globex.", at(9, 12), n=7),
     ],
@@ -398,7 +398,17 @@ def piece(n: int, score: float, **more: Any) -> Evidence:
     """Return evidence of a turn."""
     said = at(1) + timedelta(minutes=n)
     return Evidence(
-        f"text {n}", f"quote {n}", "Ana", "turn", score, {"turn": score}, said, said, None, (), **more
+        f"text {n}",
+        f"quote {n}",
+        "Ana",
+        "turn",
+        score,
+        {"turn": score},
+        said,
+        said,
+        None,
+        (Source("s", (str(n),)),),
+        **more,
     )
 
 

@@ -73,14 +73,16 @@ def test_a_speaker_has_all_that_was_said_of_them_before(folder: Path) -> None:
     assert len(dump(one)["trees"]["memforest/entity carla"]) == 2 + 3  # level, window, and three facts
 
 
-def test_a_fact_said_by_two_is_attributed_to_the_first(folder: Path) -> None:
-    """The speaker and wording of a merged fact are those of its earliest occurrence, in either order."""
+def test_a_fact_said_twice_is_worded_as_at_first(folder: Path) -> None:
+    """The wording of a merged fact is that of its earliest occurrence, in either order; what another says is their own."""
     early = ("s1", said("Carla adopted two cats."))
-    late = ("s2", said("Carla adopted two CATS.", speaker="Dan", day=9))
-    one, other = build(folder / "a", [early, late]), build(folder / "b", [late, early])
+    late = ("s2", said("Carla adopted two CATS.", day=9))
+    others = ("s3", said("Carla adopted two cats.", speaker="Dan", day=10))
+    sessions = [early, late, others]
+    one, other = build(folder / "a", sessions), build(folder / "b", sessions[::-1])
     assert_equal(one, other)
-    (fact,) = [fact for fact in dump(one)["facts"] if "adopted" in fact[1]]
-    assert fact[1:3] == ("Carla adopted two cats.", "Ana")
+    facts = sorted(fact[1:3] for fact in dump(one)["facts"] if "adopted" in fact[1])
+    assert facts == [(f'{who}: "Carla adopted two cats."', who) for who in ("Ana", "Dan")]
 
 
 def test_any_history_ends_like_a_fresh_memory(folder: Path, soak_seed: int) -> None:

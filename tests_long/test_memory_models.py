@@ -375,7 +375,7 @@ def test_a_judge_is_asked_once_for_a_whole_batch(folder: Path) -> None:
     with judged(folder, judge, [[said(NEAR[0]), said(NEAR[1], day=2)]]) as forest:
         assert len(forest.user("u").list().facts) == 1
         assert judge.waves == 1
-        assert [one.statement for one in judge.asked] == [f"Ana adopted a little {LONG}."]
+        assert [one.statement for one in judge.asked] == [f'Ana: "I adopted a little {LONG}."']
 
 
 def test_a_judge_that_says_no_leaves_two_facts(folder: Path) -> None:

@@ -18,6 +18,7 @@ from tests.doubles import local_reply
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
+from memforest.ports import ChatRequest
 from memforest.read.quoting import DASH
 from memforest.read.results import WHOLE_CHARS, AskResult, Evidence
 from memforest.reading.clauses import MARK
@@ -169,7 +170,7 @@ def test_a_line_has_day_speaker_quotation_and_the_stated_day(memory: MemForest) 
     assert line == f'[3] 7 May 2024, Ana: "{SAID[2][1]}" (6 May 2024)'
     asked = found(memory, "Lisbon").line(3, statements=True)
     assert asked.startswith(line.removesuffix(")"))
-    assert 'statement: "Ana moved to Lisbon yesterday' in asked
+    assert r'statement: "Ana: \"I moved to Lisbon yesterday' in asked
     result = memory.query("u", "Where did Ana move?")
     assert "statement:" not in result.context()
     assert "statement:" in result.context(statements=True)
@@ -229,7 +230,11 @@ def test_a_damaged_turn_is_named_in_the_place_of_its_words(tmp_path: Path) -> No
 
 def test_a_models_statement_is_what_is_read(tmp_path: Path) -> None:
     """Its words are kept everywhere, with the turn as the quote; the same memory may have both."""
-    with MemForest(tmp_path, fast_config(chat=FunctionChat(local_reply), chat_steps=["extract"])) as forest:
+
+    def reply(request: ChatRequest) -> str:
+        return local_reply(request).replace(r"Ana: \"I moved to Lisbon.\"", "Ana moved to Lisbon.")
+
+    with MemForest(tmp_path, fast_config(chat=FunctionChat(reply), chat_steps=["extract"])) as forest:
         forest.ingest_session("u", "model", turns([("Ana", "I moved to Lisbon.")]))
     with MemForest(tmp_path, fast_config()) as forest:
         forest.ingest_session("u", "rules", turns([("Ana", "I work at Acme.")]))
@@ -237,7 +242,7 @@ def test_a_models_statement_is_what_is_read(tmp_path: Path) -> None:
         facts = {one.text: (one.statement, bool(one.spoken)) for one in user.list()}
         assert facts == {
             "Ana moved to Lisbon.": ("Ana moved to Lisbon.", False),
-            "I work at Acme.": ("Ana works at Acme.", True),
+            "I work at Acme.": ('Ana: "I work at Acme."', True),
         }
         model = found(forest, "Lisbon")
         assert (model.text, model.quote, model.spoken) == ("Ana moved to Lisbon.", "I moved to Lisbon.", ())

@@ -128,12 +128,12 @@ def test_a_page_out_of_range_is_refused(memory: UserMemory, wrong: dict[str, Any
 def test_facts_come_in_the_order_of_their_times(memory: UserMemory, many: UserMemory) -> None:
     """However the sessions came: the last one was ingested first."""
     assert texts(memory.list()) == [
-        "Bob works at Acme.",
-        "Ana lives in Oslo.",
-        "Ana moved to Lisbon.",
-        "Bob visited Kyoto.",
-        "Bob works at Globex now.",
-        "Ana moved to Davis.",
+        'Bob: "I work at Acme."',
+        'Ana: "I live in Oslo."',
+        'Ana: "I moved to Lisbon."',
+        'Bob: "I visited Kyoto."',
+        'Bob: "I work at Globex now."',
+        'Ana: "I moved to Davis."',
     ]
     for page in (memory.list(), many.list(limit=1000)):
         assert all(one.start <= other.start for one, other in pairwise(page))
@@ -179,33 +179,33 @@ def test_one_turn_must_meet_all_filters(
 def test_filters_of_all_kinds_meet(memory: UserMemory) -> None:
     """Entity, session, metadata and time narrow the same list."""
     assert texts(memory.list(entity="Ana")) == [
-        "Ana lives in Oslo.",
-        "Ana moved to Lisbon.",
-        "Ana moved to Davis.",
+        'Ana: "I live in Oslo."',
+        'Ana: "I moved to Lisbon."',
+        'Ana: "I moved to Davis."',
     ]
-    assert texts(memory.list(entity="oslo", session_id="summer")) == ["Ana lives in Oslo."]
+    assert texts(memory.list(entity="oslo", session_id="summer")) == ['Ana: "I live in Oslo."']
     assert texts(memory.list(entity="Bob", filters={"channel": "chat"}, as_of=at(2))) == [
-        "Bob works at Acme."
+        'Bob: "I work at Acme."'
     ]
     assert texts(memory.list(entity="Oslo", session_id="late")) == []
     paged = memory.list(entity="Ana", offset=1, limit=1)
-    assert (texts(paged), paged.total, paged.next_offset) == (["Ana moved to Lisbon."], 3, 2)
+    assert (texts(paged), paged.total, paged.next_offset) == (['Ana: "I moved to Lisbon."'], 3, 2)
 
 
 @pytest.mark.parametrize(
     ("when", "jobs"),
     [
         (at(1) - MS, []),
-        (at(1), ["Bob works at Acme."]),
-        (at(20) - MS, ["Bob works at Acme."]),
-        (at(20), ["Bob works at Globex now."]),
+        (at(1), ['Bob: "I work at Acme."']),
+        (at(20) - MS, ['Bob: "I work at Acme."']),
+        (at(20), ['Bob: "I work at Globex now."']),
     ],
 )
 def test_a_value_holds_from_its_start_up_to_the_next(
     memory: UserMemory, when: datetime, jobs: list[str]
 ) -> None:
     """Half-open: at the instant of the change the new value is so, and the old one no more."""
-    assert [text for text in texts(memory.list(as_of=when)) if "works" in text] == jobs
+    assert [text for text in texts(memory.list(as_of=when)) if "work" in text] == jobs
 
 
 def test_an_event_stays_so(forest: MemForest) -> None:
@@ -250,12 +250,12 @@ def test_a_value_that_ended_names_its_successor(memory: UserMemory) -> None:
     """A value that came twice names the one after its later time; one that holds, and an event, name none."""
     after = {fact.statement: (fact.end, fact.superseded_by) for fact in memory.list()}
     assert after == {
-        "Bob works at Acme.": (at(20), "Globex"),
-        "Ana lives in Oslo.": (at(20, 11), "Davis"),
-        "Ana moved to Lisbon.": (at(9, 12), "Oslo"),
-        "Bob visited Kyoto.": (None, None),
-        "Bob works at Globex now.": (None, None),
-        "Ana moved to Davis.": (None, None),
+        'Bob: "I work at Acme."': (at(20), "Globex"),
+        'Ana: "I live in Oslo."': (at(20, 11), "Davis"),
+        'Ana: "I moved to Lisbon."': (at(9, 12), "Oslo"),
+        'Bob: "I visited Kyoto."': (None, None),
+        'Bob: "I work at Globex now."': (None, None),
+        'Ana: "I moved to Davis."': (None, None),
     }
 
 
@@ -286,7 +286,7 @@ def test_a_value_of_two_ends_with_the_later_of_them(forest: MemForest, first: st
 
 def test_wordings_of_a_fact_are_told_once(forest: MemForest) -> None:
     """Said three times in two wordings: each wording once, in the order in which they were said."""
-    said = ["I live in Oslo.", "I live in Oslo!", "I live in Oslo."]
+    said = ["I live in Oslo.", "I LIVE in Oslo.", "I live in Oslo."]
     forest.ingest_session("words", "s", [turn("Ana", text, at(day)) for day, text in enumerate(said, 1)])
     (fact,) = forest.user("words").list()
     assert sorted(set(fact.wordings)) == sorted(fact.wordings)
@@ -338,7 +338,7 @@ def test_what_was_said_at_once_stands_in_a_fixed_order(forest: MemForest) -> Non
     forest.ingest_session("once", "s", [turn("Ana", text, at(day)) for text, day in said])
     found = forest.user("once").timeline("Ana")
     assert [(one.kind, one.start) for one in found] == [("event", at(1)), ("state", at(1))]
-    assert (found[0].text, found[0].statement) == ("I visited Kyoto.", "Ana visited Kyoto.")
+    assert (found[0].text, found[0].statement) == ("I visited Kyoto.", 'Ana: "I visited Kyoto."')
     assert [source.turn_ids for source in found[1].sources] == [("0", "2")]
 
 

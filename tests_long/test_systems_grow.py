@@ -56,8 +56,8 @@ def test_inactive_entities_have_a_timeline(forest: MemForest) -> None:
     """What is known of an entity is read from its mentions, tree or not."""
     ingest(forest, "s1")
     assert [entry.statement for entry in forest.user("u").timeline("Tom")] == [
-        "Tom bought a canoe.",
-        "Tom painted the boathouse.",
+        'Nora: "Tom bought a canoe."',
+        'Mateo: "Tom painted the boathouse."',
     ]
 
 

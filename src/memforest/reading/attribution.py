@@ -81,7 +81,7 @@ def with_names(text: str, voices: Voices | None, language: Code) -> str:
         text = f"I {'is ' * verb.endswith('ing')}{text[0].lower()}{text[1:]}"
     text = _PERSON.sub(name, text)
     for short, full in voices.nicknames:
-        text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", full, text)
+        text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", full.replace("\\", r"\\"), text)
     return text
 
 

@@ -367,16 +367,13 @@ class LocalExtractor:
         )
 
 
-_AS_SAID = re.compile(r'(?P<who>[^:"\n]{1,60}): "(?P<said>.*)"', re.DOTALL)
-
-
 def read_statement(
     text: str, *, speaker: str, participants: Sequence[str], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
     """Return a fact with its text as written, and the mentions, states, topics and time that local rules find in it.
 
-    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before; that it is written as said
-    (``Ana: "I live in Leeds."``) makes no difference. Deterministic.
+    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before; of a statement of
+    these rules, ``Ana: "I live in Leeds."``, what is quoted. Deterministic.
 
     Args:
         text: the statement, one sentence or more.
@@ -392,9 +389,9 @@ def read_statement(
 def _read(
     text: str, speaker: str, participants: tuple[str, ...], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
-    found = _AS_SAID.fullmatch(text)
-    own = found is not None and found["who"] in (speaker, called(speaker, None, detect_language(text)))
-    turn = Turn(id="0", speaker=speaker, text=found["said"] if found and own else text, said=said, ordinal=0)
+    opening = f'{called(speaker, None, detect_language(text))}: "'
+    spoken = text[len(opening) : -1] if text.startswith(opening) and text.endswith('"') else text
+    turn = Turn(id="0", speaker=speaker, text=spoken, said=said, ordinal=0)
     chunk = Chunk(session_id="", ordinal=0, turns=(turn,), participants=participants)
     facts = LocalExtractor(timezone=zone).extract_chunk(chunk).candidates
     dated = next((one for one in facts if one.start is not None), None)
