@@ -25,7 +25,6 @@ from memforest import times
 from memforest.errors import MemForestError
 from memforest.ports import AnswerEvidence, ChatReply
 from memforest.reading import (
-    attribution,
     clauses,
     drafts,
     entities,
@@ -334,12 +333,12 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         holds(kind, t, besides=(t,), names=(t,)) for kind in get_args(Wanted)
     ],
     "reading.answer_local.read_question": _relevance,
-    "reading.attribution.with_names": lambda t: [
-        attribution.with_names(t, attribution.Voices("Ann", heard), code)
+    "reading.drafts.with_names": lambda t: [
+        drafts.with_names(t, drafts.Voices("Ann", heard), code)
         for heard in (None, "Bob", t or "x")
         for code in ("en", "es", "other")
     ],
-    "reading.attribution.with_name_spanish": lambda t: attribution.with_name_spanish(t, "Ann"),
+    "reading.drafts.with_name_spanish": lambda t: drafts.with_name_spanish(t, "Ann"),
     "reading.drafts.referring": _drafts,
     "reading.entities.called": lambda t: [called(t, role, "en") for role in ("user", "assistant", None)],
     "reading.entities.is_assistant": lambda t: [is_assistant(t, role) for role in (t, None)],

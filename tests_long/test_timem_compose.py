@@ -337,7 +337,7 @@ def _check(tx: Tx) -> None:
     people = sorted({speaker for speaker, _, _ in said.values()})
     months = sorted({datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m") for _, _, at in said.values()})
     for month in months:
-        window = window_with_key(month, "month", UTC)
+        window = window_of(datetime.fromisoformat(f"{month}-15T12:00+00:00"), "month", UTC)
         start, end = to_ms(window.start), to_ms(window.end)
         found = lines(tx, month, people)
         assert found == lines(tx, month, people)

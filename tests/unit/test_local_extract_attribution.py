@@ -1,11 +1,11 @@
-"""memforest.reading.attribution and clauses: who is meant, and what is no statement."""
+"""memforest.reading.drafts and clauses: who is meant, and what is no statement."""
 
 from __future__ import annotations
 
 from tests.table import each
 
-from memforest.reading.attribution import Voices, with_names
 from memforest.reading.clauses import is_question, skip_reason, statement_before_question, strip_address
+from memforest.reading.drafts import Voices, with_names
 from memforest.reading.tokens import Code
 
 ANA = Voices("Ana", "Benedict", (("Ben", "Benedict"),))

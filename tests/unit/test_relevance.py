@@ -1,7 +1,13 @@
 """Tests of relevance: one scale, talk finds nothing, and what is asked plainly is found."""
 
+import sys
 from pathlib import Path
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 import numpy as np
 import pytest
@@ -26,16 +32,8 @@ SAID = (
     "The dentist wants to see me on 14 March.",
     "I hate coriander, it tastes of soap.",
 )
-TALK = """
-Thanks!|Thank you so much, that's really kind|cheers, much appreciated|Brill, ta|Perfect, thank you!|ok great|Okay, sounds good
-Sure|yes please do|no, that's fine|Nope, all good|haha|lol that's brilliant|hahaha stop|Oh wow|Wow, really?|get outta here!!|Hmm, interesting
-I see|Ah, got you now!|gotcha|Right, makes sense|Fair enough|Good point, thanks|Hiya all|Hello, how are you?|hey there|Good morning, sunshine|Evening!
-Good night, sleep well|Bye, see you on Monday|talk to you later|Look after yourself!|Have a lovely evening|Enjoy your weekend|Same to you!|Many happy returns!!
-Congratulations, that's wonderful news|Well done you|Good luck today|Everything crossed for you!|Sorry about that|Oops, sorry|Honestly, no bother
-Don't worry|Glad I could help|You're very welcome|Doesn't matter now|Forget I asked|One sec|afk a sec|Back now|So yeah, anyway|Let's move on|That's everything, thank you
-That's all for today|You're amazing|I love that|so cute!!|👍👍|🙏|Sounds like a plan|Shake on it!|As always, a pleasure|hooray
-"""
-"""Written for this test alone; none is in `data/reading`."""
+HELD_OUT = Path(__file__).parents[2] / "data" / "held_out" / "questions.toml"
+"""Questions and talk by a hand that saw nothing of `data/reading`."""
 PLAIN = {
     "What is the wifi password?": "hunter2",
     "wifi password": "hunter2",
@@ -74,12 +72,12 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
 
 
 def test_talk_finds_nothing(robin: UserMemory) -> None:
-    """Of messages that ask for nothing, at least 90% find nothing (60 of 65 do), and `ask` abstains from all."""
-    talk = [text for line in TALK.strip().splitlines() for text in line.split("|")]
+    """Of messages that ask for nothing, by a hand that saw no others, at least 85% find nothing, and `ask` abstains from all."""
+    talk = tomllib.loads(HELD_OUT.read_text(encoding="utf-8"))["chat"]["lines"]
     assert len(talk) >= 60
     found = {text: robin.search(text) for text in talk}
     heard = [text for text, result in found.items() if result]
-    assert len(heard) <= 0.1 * len(talk), heard
+    assert len(heard) <= 0.15 * len(talk), heard
     assert all(robin.ask(text).abstained for text in talk)
 
 

@@ -33,9 +33,9 @@ from typing import Literal, get_args
 from memforest.config import ANSWER_THRESHOLD
 from memforest.errors import ModelError, StepError
 from memforest.ports import Answer, AnswerEvidence, Reranker
-from memforest.reading.attribution import with_name_spanish
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
+from memforest.reading.drafts import with_name_spanish
 from memforest.reading.entities import find_mentions, names_inside
 from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, read_toml
 from memforest.records import QuestionPlan

@@ -1,6 +1,11 @@
 """Drafts of facts (a sentence and those that join it), and the context in which a turn is read.
 
 The context is the speaker and the listeners, their names, and the question just asked.
+
+`with_names` puts names in the place of the first and second person, so that rules that read states and relations know who is meant:
+"I've lived here since my dad died", said by Ana, is read as "Ana has lived here since Ana's dad died". Nobody is shown this: what is
+stored and shown is what was said. So verbs are left as they are ("Ana live in Leeds"), and "we" is the speaker alone. In Spanish only a
+verb of a small table at the start of a clause is read; other languages are left as they are.
 """
 
 from __future__ import annotations
@@ -11,11 +16,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from memforest.reading.attribution import Voices
 from memforest.reading.clauses import is_question, lacks_content, takes_back
 from memforest.reading.date_phrases import DateSpan
 from memforest.reading.entities import called, is_assistant, merge_mentions
-from memforest.reading.tokens import Code, detect_language, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, detect_language, load_word_lists, load_word_tables, split_sentences
 from memforest.records import Chunk, Mention, ResolvedDate, Skipped, Turn
 from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 
@@ -26,8 +30,107 @@ PASSAGE_WORDS = 90
 FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
-_EN = load_word_lists("en")
+_EN, _ES = load_word_lists("en"), load_word_lists("es")
 _NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
+_CONTRACTIONS = load_word_tables("en")["contractions"]
+_KEPT = (
+    r"""https?://\S+|"[^"\n]{1,300}"|“[^”\n]{1,300}”|\S+@\S+|"""
+    r"(?<!\w)(?:[Ww]ar|[Pp]art|[Tt]ype|[Pp]hase|[Ll]evel|[Vv]olume|[Cc]hapter|[Ss]tage|Elizabeth) I(?!\w)"
+)
+"""Addresses, quotations, and what is numbered: in none of them "I" and "me" are the speaker."""
+_PERSON = re.compile(
+    rf"(?P<kept>{_KEPT})|(?<![\w'’@#/-])(?:(?:I|i|[Ww]e|[Yy]ou)(?:['’](?:m|ve|ll|d|re))?"
+    r"|[Mm](?:y|ine)|(?:[Oo]|[Yy]o)urs?|me|us)(?!\w|['’/.]\w|-)"
+)
+_LEFT_OUT = re.compile(
+    r"(?:(?:just|finally|recently|already|still|also|really)\s+)?(?P<verb>[^\W\d_]+) (?=\w)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """The speaker and the listener of a sentence; `listener` is None unless exactly two people take part.
+
+    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie").
+    """
+
+    speaker: str
+    listener: str | None
+    nicknames: tuple[tuple[str, str], ...] = ()
+
+
+def with_names(text: str, voices: Voices | None, language: Code) -> str:
+    """Return a sentence with names for the first and second person, but in addresses and quotations; as it is without voices.
+
+    >>> with_names("I love your dog, and my sister does too.", Voices("Ana", "Ben"), "en")
+    "Ana love Ben's dog, and Ana's sister does too."
+    >>> with_names("Just moved to Rome.", Voices("Ana", None), "en")
+    'Ana just moved to Rome.'
+    """
+    if voices is None or language == "other":
+        return text
+    if language == "es":
+        return with_name_spanish(text, voices.speaker) or text
+
+    def name(found: re.Match[str]) -> str:
+        said = found[0].lower().replace("’", "'")
+        who = voices.listener if said.startswith("you") else voices.speaker
+        if found["kept"] or who is None:
+            return found[0]
+        ending = "'s" if (said.startswith("m") and said != "me") or "our" in said else ""
+        return f"{who}{ending} {_CONTRACTIONS.get(said, '')}".rstrip()
+
+    opening = _LEFT_OUT.match(text)
+    verb = opening["verb"].lower() if opening else ""
+    past = verb in _EN["irregular_past"] or verb.endswith(("ed", "ing"))
+    if past and verb not in _EN["not_elided"] | _EN["ed_bases"]:
+        text = f"I {'is ' * verb.endswith('ing')}{text[0].lower()}{text[1:]}"
+    text = _PERSON.sub(name, text)
+    for short, full in voices.nicknames:
+        text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", full.replace("\\", r"\\"), text)
+    return text
+
+
+_VERBS = load_word_tables("es")["verbs"]
+_START = re.compile(
+    rf"(?P<yo>yo )?(?P<adverbs>(?:(?:{'|'.join(sorted(_ES['adverbs'] - {'no'}))}) ){{0,2}})"
+    r"(?P<no>no )?(?P<clitic>me |lo |la |te )?(?P<verb>\w+)\b",
+    re.IGNORECASE,
+)
+_GUSTA = re.compile(
+    r"(?:a mí )?(?P<no>no )?me (?P<verb>gustan?|gustó|gustaría|encantan?|encantó|interesan?|duele|falta)\b",
+    re.I,
+)
+_MINE = re.compile(r"\b(?P<first>[Mm])(?P<rest>is?)\b(?= \w)")
+_JOINED = re.compile(r"(?P<gap>(?: y|, y|, pero| pero|;) )(?P<no>no )?(?P<clitic>me )?(?P<verb>\w+)\b")
+
+
+def with_name_spanish(text: str, speaker: str) -> str | None:
+    """Return `text` in the third person with `speaker` as its subject, or None if it is not a simple case.
+
+    >>> with_name_spanish("Vivo en Madrid y trabajo en un banco.", "Lucía")
+    'Lucía vive en Madrid y trabaja en un banco.'
+    >>> with_name_spanish("No me gusta el café.", "Lucía")
+    'A Lucía no le gusta el café.'
+    """
+
+    def joined(match: re.Match[str]) -> str:
+        verb = _VERBS.get(match["verb"].lower())
+        clitic = "se " if match["clitic"] else ""
+        return f"{match['gap']}{match['no'] or ''}{clitic}{verb}" if verb else match.group()
+
+    found = _GUSTA.match(text) or _START.match(text)
+    if found is None or (found.re is _START and found["verb"].lower() not in _VERBS):
+        return None
+    no, verb = "no " if found["no"] else "", found["verb"].lower()
+    rest = _MINE.sub(
+        lambda m: ("S" if m["first"] == "M" else "s") + ("us" if m["rest"] == "is" else "u"),
+        _JOINED.sub(joined, text[found.end() :]),
+    )
+    if found.re is _GUSTA:
+        return f"A {speaker} {no}le {verb}{rest}"
+    clitic = (found["clitic"] or "").lower().replace("me ", "se ")
+    return f"{speaker} {found['adverbs'].lower()}{no}{clitic}{_VERBS[verb]}{rest}"
 
 
 @dataclass(slots=True)
@@ -186,7 +289,6 @@ _PICTURE = re.compile(
     r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
     re.I,
 )
-_ES = load_word_lists("es")
 _BARE_QUESTION = (
     (_EN["question_words"] | _EN["prepositions"] | _EN["interjections"] | _ES["question_words"])
     | word_set("long much many one time day exactly then wait really huh")

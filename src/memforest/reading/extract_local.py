@@ -3,7 +3,7 @@
 A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped. What remains is kept as it was said,
 with its speaker (``Ana: "I moved to Leeds."``), an answer and a request with what they answer or ask; its dates are worked out, and
 short neighbours are joined, because each statement costs an embedding: about one per turn of chat. Who "I" and "you" are is put
-in for the rules that read states and relations (`memforest.reading.attribution`), and nowhere else.
+in for the rules that read states and relations (`memforest.reading.drafts`), and nowhere else.
 
 Nothing is lost in silence: every sentence ends in an `ExtractedFact` or a `Skipped`, and the turn itself stays searchable.
 A turn is read to its end; what stands far behind in it is joined to longer statements, so that a long text costs less than
@@ -25,7 +25,6 @@ from hashlib import blake2b
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
-from memforest.reading.attribution import with_names
 from memforest.reading.clauses import (
     is_afterword,
     is_clause,
@@ -61,6 +60,7 @@ from memforest.reading.drafts import (
     join,
     picture_of,
     referring,
+    with_names,
 )
 from memforest.reading.entities import (
     Role,
