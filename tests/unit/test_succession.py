@@ -81,7 +81,7 @@ def test_it_is_a_part_of_time_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("later", "until"),
     [
-        (MOVED, " – until 2 February 2024 (see [1])"),
+        ("York is my home now.", " – until 5 February 2024 (see [1])"),
         ("Still in Leeds, it is home to me now.", ""),
         (AWAY, ""),
     ],
