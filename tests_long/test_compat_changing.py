@@ -239,13 +239,13 @@ def test_batches(mem0: Client) -> None:
     given = [{"memory_id": one, "text": f"Alice loves tea {place}."} for place, one in enumerate(ids[:2])]
     assert mem0("PUT", "/v1/batch/", {"memories": given}).json()["message"].endswith("2 memories")
     assert [text_of(mem0, one) for one in ids] == [
-        'alice: "I love tea 0."',
-        'alice: "I love tea 1."',
+        "Alice loves tea 0.",
+        "Alice loves tea 1.",
         'alice: "I love soup."',
     ]
     twice = [{"memory_id": one} for one in (ids[0], ids[0], ids[2])]
     assert mem0("DELETE", "/v1/batch/", {"memories": twice}).status_code == 200
-    assert mem0.all(ALICE) == ['alice: "I love tea 1."']
+    assert mem0.all(ALICE) == ["Alice loves tea 1."]
 
 
 def test_memories_of_one_message_in_a_batch(mem0: Client) -> None:

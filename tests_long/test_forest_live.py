@@ -55,7 +55,7 @@ def test_what_is_added_goes_to_the_session_of_the_day(forest: MemForest, clock: 
     assert second.start == datetime(2024, 6, 2, tzinfo=timezone.utc)
     assert [one.statement for one in ana.list()] == [
         'ana: "I live in Oslo."',
-        'Ana: "I work at Acme."',
+        'ana: "I work at Acme."',
         'ana: "I moved to Lisbon."',
     ]
 

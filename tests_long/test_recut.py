@@ -88,7 +88,7 @@ def test_what_another_session_says_again_is_merged_once(tmp_path: Path) -> None:
         first = forest.ingest_session("u", "b", turns(1))
         second = forest.ingest_session("u", "b", [*turns(1), turns(5)[-1]])
     assert (first.added, first.merged) == ((), ('Ann: "I live in Porto."',))
-    assert (second.added, second.merged) == (("Ann bought a red bike.",), ())
+    assert (second.added, second.merged) == (('Ann: "I bought a red bike."',), ())
 
 
 def test_a_session_that_is_overwritten_is_told_anew(tmp_path: Path) -> None:

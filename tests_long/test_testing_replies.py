@@ -86,7 +86,7 @@ def test_extraction_is_the_local_extractors() -> None:
     (statement,) = made.statements
     assert (statement.text, statement.turns) == ('Nora: "I moved to Porto yesterday."', [4])
     assert (statement.quote, statement.start) == ("I moved to Porto yesterday.", "2031-03-10")
-    assert [(one.name, one.type) for one in statement.entities] == [("Nora", ""), ("Porto", "place")]
+    assert [(one.name, one.type) for one in statement.entities] == [("Porto", "place"), ("Nora", "")]
     assert [(one.attribute, one.value) for one in statement.relations] == [("residence", "Porto")]
 
 
