@@ -126,7 +126,7 @@ def _checked(statement: FactReply, source: ChunkSource) -> tuple[ExtractedFact, 
     start, end, precision = valid_time(dated.span)
     names = {word for one in mentions for word in one.name.lower().split()}
     in_person = language == "en" and _FIRST_PERSON.search(text) is not None
-    named = own and (not in_person or text.startswith(f"{said.turn.speaker}: "))
+    named = bool(own) and (not in_person or text.startswith(f"{said.turn.speaker}: "))
     fact = ExtractedFact(
         # "The rent is 640 euros." does not say whose, nor "I" who.
         text=text if named else f"{said.turn.speaker}: {text}",
