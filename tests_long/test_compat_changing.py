@@ -66,8 +66,8 @@ def test_the_history_tells_it(mem0: Client) -> None:
     mem0("PUT", f"/v1/memories/{first}/", {"text": "Alice lives in Rome."})
     told = mem0("GET", f"/v1/memories/{first}/history/").json()
     assert [(one["event"], one["old_memory"], one["new_memory"]) for one in told] == [
-        ("ADD", None, "Alice lives in Berlin."),
-        ("UPDATE", "Alice lives in Berlin.", "Alice lives in Rome."),
+        ("ADD", None, 'alice: "I live in Berlin."'),
+        ("UPDATE", 'alice: "I live in Berlin."', "Alice lives in Rome."),
     ]
     assert told[0]["input"][0]["content"] == "I live in Berlin."
     assert {(one["memory_id"], one["user_id"], one["metadata"]["n"]) for one in told} == {(first, "alice", 1)}
@@ -83,7 +83,7 @@ def test_what_was_said_has_a_history_and_no_correction(mem0: Client) -> None:
     assert mem0("PUT", f"/v1/memories/{turn}/", {"text": "x"}).status_code == 501
     assert mem0("DELETE", f"/v1/memories/{turn}/").status_code == 200
     assert mem0("GET", f"/v1/memories/{turn}/").status_code == 404
-    assert mem0.all(ALICE) == ["Alice lives in Berlin."]
+    assert mem0.all(ALICE) == ['alice: "I live in Berlin."']
 
 
 def test_another_time(mem0: Client) -> None:
@@ -91,7 +91,7 @@ def test_another_time(mem0: Client) -> None:
     late = new(mem0, "I live in Berlin.", timestamp="2024-02-01")
     new(mem0, "I live in Paris.", timestamp="2024-03-01")
     mem0("PUT", f"/v1/memories/{late}/", {"timestamp": "2024-04-01T00:00:00Z"})
-    assert mem0.all(ALICE, latest_only=True) == ["Alice lives in Berlin."]
+    assert mem0.all(ALICE, latest_only=True) == ['alice: "I live in Berlin."']
 
 
 CORRECTIONS: tuple[tuple[Any, int], ...] = (
@@ -112,7 +112,7 @@ def test_corrections_that_cannot_be(mem0: Client) -> None:
     first = new(mem0, "I live in Berlin.")
     for body, status in CORRECTIONS:
         assert mem0("PUT", f"/v1/memories/{first}/", body).status_code == status, body
-    assert text_of(mem0, first) == "Alice lives in Berlin."
+    assert text_of(mem0, first) == 'alice: "I live in Berlin."'
 
 
 def test_a_deletion_takes_the_words(mem0: Client, tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_a_deletion_takes_the_words(mem0: Client, tmp_path: Path) -> None:
     assert mem0("DELETE", f"/v1/memories/{gone}/?delete_linked=true").status_code == 501
     assert mem0("DELETE", f"/v1/memories/{gone}/").status_code == 200
     assert mem0("DELETE", f"/v1/memories/{gone}/").status_code == 404
-    assert mem0.all(ALICE) == ["Alice loves pizza."]
-    assert text_of(mem0, stays) == "Alice loves pizza."
+    assert mem0.all(ALICE) == ['alice: "I love pizza."']
+    assert text_of(mem0, stays) == 'alice: "I love pizza."'
     assert all(b"Berlin" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
@@ -154,10 +154,10 @@ def test_delete_all_without_a_filter_is_refused(mem0: Client) -> None:
     assert mem0("DELETE", "/v1/memories/?run_id=r1").status_code == 422
     by_topic = '/v1/memories/?user_id=alice&filters={"categories": "pizza"}'
     assert mem0("DELETE", by_topic).status_code == 501
-    assert mem0.all(ALICE) == ["Alice loves pizza."]
+    assert mem0.all(ALICE) == ['alice: "I love pizza."']
     assert mem0("DELETE", "/v1/memories/?run_id=r1", key="alice").status_code == 200
     assert mem0.all(ALICE) == []
-    assert mem0.all({"user_id": "bob"}) == ["Bob loves pizza."]
+    assert mem0.all({"user_id": "bob"}) == ['bob: "I love pizza."']
 
 
 @pytest.mark.parametrize("name", ["run_id", "agent_id", "app_id"])
@@ -166,7 +166,7 @@ def test_delete_all_with_an_id_that_is_empty_deletes_nothing(mem0: Client, name:
     new(mem0, "I love pizza.", run_id="r1")
     for blank in ("", "%20"):
         assert mem0("DELETE", f"/v1/memories/?user_id=alice&{name}={blank}").status_code == 422
-    assert mem0.all(ALICE) == ["Alice loves pizza."]
+    assert mem0.all(ALICE) == ['alice: "I love pizza."']
 
 
 def test_delete_all_with_an_id_twice_deletes_nothing(mem0: Client) -> None:
@@ -185,7 +185,7 @@ def test_delete_all_of_a_user(mem0: Client) -> None:
         mem0.add("bob", messages="I love pizza.")
         assert mem0("DELETE", f"/v1/memories/{query}").status_code == 200
         assert mem0.all(ALICE) == []
-        assert mem0.all({"user_id": "bob"}) == ["Bob loves pizza."]
+        assert mem0.all({"user_id": "bob"}) == ['bob: "I love pizza."']
     assert mem0("DELETE", "/v1/memories/?user_id=nobody").status_code == 200
     assert mem0("DELETE", "/v1/memories/?user_id=bob", key="alice").status_code == 200
     assert mem0.all({"user_id": "bob"})
@@ -194,15 +194,24 @@ def test_delete_all_of_a_user(mem0: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "left"),
     [
-        ("?user_id=alice&run_id=r1", ["Alice loves chess.", "Alice loves salad."]),
-        ("?user_id=alice&agent_id=bot", ["Alice loves chess.", "Alice loves pizza."]),
-        ("?filters={'user_id': 'alice', 'metadata': {'n': 2}}", ["Alice loves pizza.", "Alice loves salad."]),
+        ("?user_id=alice&run_id=r1", ['alice: "I love chess."', 'alice: "I love salad."']),
+        ("?user_id=alice&agent_id=bot", ['alice: "I love chess."', 'alice: "I love pizza."']),
+        (
+            "?filters={'user_id': 'alice', 'metadata': {'n': 2}}",
+            ['alice: "I love pizza."', 'alice: "I love salad."'],
+        ),
         (
             '?user_id=alice&filters={"created_at": {"lt": "2024-02-01"}}',
-            ["Alice loves chess.", "Alice loves salad."],
+            ['alice: "I love chess."', 'alice: "I love salad."'],
         ),
-        ('?user_id=alice&filters={"NOT": [{"run_id": "r2"}]}', ["Alice loves chess.", "Alice loves salad."]),
-        ("?user_id=alice&run_id=r9", ["Alice loves chess.", "Alice loves pizza.", "Alice loves salad."]),
+        (
+            '?user_id=alice&filters={"NOT": [{"run_id": "r2"}]}',
+            ['alice: "I love chess."', 'alice: "I love salad."'],
+        ),
+        (
+            "?user_id=alice&run_id=r9",
+            ['alice: "I love chess."', 'alice: "I love pizza."', 'alice: "I love salad."'],
+        ),
     ],
 )
 def test_delete_all_by_more(mem0: Client, query: str, left: list[str]) -> None:
@@ -222,17 +231,17 @@ def test_batches(mem0: Client) -> None:
         assert mem0(method, "/v1/batch/", {"memories": wrong}).status_code == 404
         assert mem0(method, "/v1/batch/", {"memories": []}).status_code == 422
         assert mem0(method, "/v1/batch/", {"memories": [{"memory_id": ids[0]}] * 1001}).status_code == 422
-    assert text_of(mem0, ids[0]) == "Alice loves pizza."
+    assert text_of(mem0, ids[0]) == 'alice: "I love pizza."'
     for body, status in (({"metadata": {"n": 1}}, 501), ({}, 422)):
         given = [{"memory_id": ids[0], "text": "Alice loves tea."}, {"memory_id": ids[1], **body}]
         assert mem0("PUT", "/v1/batch/", {"memories": given}).status_code == status
-    assert text_of(mem0, ids[0]) == "Alice loves pizza."
+    assert text_of(mem0, ids[0]) == 'alice: "I love pizza."'
     given = [{"memory_id": one, "text": f"Alice loves tea {place}."} for place, one in enumerate(ids[:2])]
     assert mem0("PUT", "/v1/batch/", {"memories": given}).json()["message"].endswith("2 memories")
     assert [text_of(mem0, one) for one in ids] == [
         "Alice loves tea 0.",
         "Alice loves tea 1.",
-        "Alice loves soup.",
+        'alice: "I love soup."',
     ]
     twice = [{"memory_id": one} for one in (ids[0], ids[0], ids[2])]
     assert mem0("DELETE", "/v1/batch/", {"memories": twice}).status_code == 200

@@ -141,7 +141,7 @@ def test_a_longer_one_adds_and_another_one_conflicts(tmp_path: Path) -> None:
         assert (other.replaced, len(other.left)) == (True, 1)
         assert forest.user("u").verify(deleted=["Miami", "Davis"]).ok
         forest.resume("u")
-        assert [one.statement for one in forest.user("u").list()] == ["Ana lives in Quito."]
+        assert [one.statement for one in forest.user("u").list()] == ['Ana: "I live in Quito."']
 
 
 def test_turns_may_be_added_to_one(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ def test_what_is_added_goes_to_the_session_of_the_day(forest: MemForest, clock: 
     assert (first.start, first.end) == (NOON, datetime(2024, 6, 1, 23, 59, 59, 999_000, tzinfo=timezone.utc))
     assert second.start == datetime(2024, 6, 2, tzinfo=timezone.utc)
     assert [one.statement for one in ana.list()] == [
-        "Ana lives in Oslo.",
-        "Ana works at Acme.",
-        "Ana moved to Lisbon.",
+        'ana: "I live in Oslo."',
+        'ana: "I work at Acme."',
+        'ana: "I moved to Lisbon."',
     ]
 
 
@@ -96,9 +96,9 @@ def test_words_and_statements_have_sessions_of_their_own(forest: MemForest) -> N
     ana.add("I moved to Lisbon.")
     assert spoken(forest) == {"live-2024-06-01": 2, "live-2024-06-01-verbatim": 1}
     assert {one.statement for one in ana.list()} == {
-        "Ana lives in Oslo.",
+        'ana: "I live in Oslo."',
         "ana: I work at Acme.",
-        "Ana moved to Lisbon.",
+        'ana: "I moved to Lisbon."',
     }
 
 
@@ -139,7 +139,7 @@ def test_the_same_words_again_are_said_again(forest: MemForest, clock: FrozenClo
     second = ana.add("I live in Oslo.")
     assert (first.facts_inserted, first.facts_merged) == (1, 0)
     assert (second.facts_inserted, second.facts_merged) == (0, 1)
-    assert first.added == second.merged == ("Ana lives in Oslo.",)
+    assert first.added == second.merged == ('ana: "I live in Oslo."',)
     ana.add("I live in Oslo.")
     assert (ana.stats().turns, ana.stats().facts, ana.stats().occurrences) == (3, 1, 3)
 
@@ -150,7 +150,7 @@ def test_a_new_value_names_what_it_supersedes(forest: MemForest, clock: FrozenCl
     for text in ("I live in Oslo.", "I moved to Lisbon.", "I live in Lisbon."):
         found.append(ana.add(text).superseded)
         clock.advance(days=1)
-    assert found == [(), ("Ana lives in Oslo.",), ()]
+    assert found == [(), ('ana: "I live in Oslo."',), ()]
     assert ana.list().facts[0].superseded_by == "Lisbon"
 
 
@@ -185,8 +185,8 @@ def test_a_new_name_is_for_what_comes_after(forest: MemForest) -> None:
     forest.register_user("a1")
     ana.add("I work at Acme.")
     assert {one.statement: one.speaker for one in ana.list()} == {
-        "The user lives in Oslo.": "user",
-        "Ana works at Acme.": "Ana",
+        'the user: "I live in Oslo."': "user",
+        'Ana: "I work at Acme."': "Ana",
     }
 
 
@@ -252,7 +252,7 @@ def test_a_session_that_grows_adds_what_is_new(forest: MemForest, cut: int) -> N
     with pytest.raises(SessionConflictError, match="'s'"):
         forest.ingest_session("u", "s", other)
     assert forest.ingest_session("u", "s", other, replace=True).replaced
-    assert [one.statement for one in forest.user("u").list(entity="Rome")] == ["Ana lives in Rome."]
+    assert [one.statement for one in forest.user("u").list(entity="Rome")] == ['Ana: "I live in Rome."']
     with pytest.raises(NotFoundError):
         forest.user("u").list(entity="Oslo")
 

@@ -87,8 +87,8 @@ def test_what_another_session_says_again_is_merged_once(tmp_path: Path) -> None:
         forest.ingest_session("u", "a", turns(2))
         first = forest.ingest_session("u", "b", turns(1))
         second = forest.ingest_session("u", "b", [*turns(1), turns(5)[-1]])
-    assert (first.added, first.merged) == ((), ("Ann lives in Porto.",))
-    assert (second.added, second.merged) == (("Ann bought a red bike.",), ())
+    assert (first.added, first.merged) == ((), ('Ann: "I live in Porto."',))
+    assert (second.added, second.merged) == (('Ann: "I bought a red bike."',), ())
 
 
 def test_a_session_that_is_overwritten_is_told_anew(tmp_path: Path) -> None:
@@ -96,4 +96,4 @@ def test_a_session_that_is_overwritten_is_told_anew(tmp_path: Path) -> None:
     with MemForest(tmp_path, Config(embedder=None)) as forest:
         forest.ingest_session("u", "s", turns(2))
         again = forest.ingest_session("u", "s", turns(1), replace=True)
-    assert again.added == ("Ann lives in Porto.",)
+    assert again.added == ('Ann: "I live in Porto."',)

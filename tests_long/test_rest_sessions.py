@@ -30,7 +30,7 @@ def test_a_session_is_new_once(client: Client) -> None:
     """201 when it is new, 200 when it comes again, and 200 when it has grown; what is told of it is `ingest_session`'s."""
     first = client("PUT", f"{BASE}/s", 201, json={"turns": TURNS})
     assert (first["session_id"], first["turns_added"]) == ("s", 3)
-    assert "Ana lives in Davis." in first["added"]
+    assert 'ana: "I live in Davis."' in first["added"]
     again = client("PUT", f"{BASE}/s", 200, json={"turns": TURNS})
     assert (again["turns_added"], again["added"]) == (0, [])
     grown = client("PUT", f"{BASE}/s", 200, json={"turns": TURNS + LATER})

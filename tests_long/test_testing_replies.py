@@ -84,9 +84,9 @@ def test_extraction_is_the_local_extractors() -> None:
         ],
     )
     (statement,) = made.statements
-    assert (statement.text, statement.turns) == ("Nora moved to Porto yesterday.", [4])
+    assert (statement.text, statement.turns) == ('Nora: "I moved to Porto yesterday."', [4])
     assert (statement.quote, statement.start) == ("I moved to Porto yesterday.", "2031-03-10")
-    assert [(one.name, one.type) for one in statement.entities] == [("Nora", ""), ("Porto", "place")]
+    assert [(one.name, one.type) for one in statement.entities] == [("Porto", "place"), ("Nora", "")]
     assert [(one.attribute, one.value) for one in statement.relations] == [("residence", "Porto")]
 
 
@@ -221,7 +221,7 @@ def test_a_turn_without_a_time_is_read_all_the_same() -> None:
     before = [{"speaker": "Nora", "text": "I live in Braga."}]
     made = reply_to("extract", Extraction, session=[{}], context=before, turns=turns)
     assert [(one.text, one.turns, one.start) for one in made.statements] == [
-        ("Nora moved to Porto.", [0], None)
+        ('Nora: "I moved to Porto."', [0], None)
     ]
 
 

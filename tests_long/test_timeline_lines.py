@@ -57,7 +57,7 @@ def test_nobody_took_the_place_of_the_first_brother(memory: UserMemory) -> None:
     assert [one.kind for one in memory.history(brothers[0].fact_ids[0])] == ["said"]
     rome = memory.history(homes(memory)["Rome"].fact_ids[0])
     assert [(one.kind, one.text) for one in rome if one.kind == "superseded"] == [
-        ("superseded", "Ana moved to Bern.")
+        ("superseded", 'Ana: "I moved to Bern."')
     ]
 
 

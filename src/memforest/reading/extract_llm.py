@@ -126,9 +126,10 @@ def _checked(statement: FactReply, source: ChunkSource) -> tuple[ExtractedFact, 
     start, end, precision = valid_time(dated.span)
     names = {word for one in mentions for word in one.name.lower().split()}
     in_person = language == "en" and _FIRST_PERSON.search(text) is not None
+    named = bool(own) and (not in_person or text.startswith(f"{said.turn.speaker}: "))
     fact = ExtractedFact(
         # "The rent is 640 euros." does not say whose, nor "I" who.
-        text=text if own and not in_person else f"{said.turn.speaker}: {text}",
+        text=text if named else f"{said.turn.speaker}: {text}",
         turns=tuple(sorted({said.turn.ordinal, *_named(statement, said, source)})),
         speaker=said.turn.speaker,
         quote=quote,

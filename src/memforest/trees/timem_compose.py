@@ -223,7 +223,7 @@ class _Section:
 
         That is the quote if a rule extracted the fact, else its text; what is very short or long is left out.
         """
-        own = {fact: one for fact, one in known.items() if not one.negated and self._is_own(fact)}
+        own = {fact: one for fact, one in known.items() if not one.negated and self._is_own(fact, one)}
         ids, row_of = self._snapshot.turns.ids, self._snapshot.turn_row
         here = set(ids[self._turns].tolist())
         sayings = [
@@ -237,16 +237,17 @@ class _Section:
             last = spoken[one.turns[-1]]
             quoted = one.maker.startswith(QUOTED_MAKERS) and one.corrected_ms is None
             text = one_line((last.text if one.quote is None else one.quote) if quoted else fact.text)
-            # What stands as "Ana: ..." may tell of anybody.
-            if fact.text.startswith(f"{last.speaker}:") or (fact.end_ms or 0) > last.said_ms:
+            if (fact.end_ms or 0) > last.said_ms:
                 continue
             if LEAST_WORDS <= count_words(text) <= MOST_WORDS:
                 yield fact, [row_of[turn] for turn in one.turns], f'"{text}"' if quoted else text
 
-    def _is_own(self, fact: int) -> bool:
+    def _is_own(self, row: int, fact: FactRow) -> bool:
         """Return whether a fact tells of them, and has no other participant for a subject."""
-        named = mentions_of(self._teller.tx, fact)
-        tells = any(entity == self._who and role != "speaker" for entity, role in named)
+        named = mentions_of(self._teller.tx, row)
+        # What stands as "Ana: ..." may tell of anybody: of her where she is its subject.
+        roles = ("subject",) if fact.text.startswith(f"{fact.speaker}:") else ("subject", "other")
+        tells = any(entity == self._who and role in roles for entity, role in named)
         subjects = (entity for entity, role in named if role == "subject" and entity != self._who)
         return tells and not any(self._key(entity) in _people(self._snapshot) for entity in subjects)
 
