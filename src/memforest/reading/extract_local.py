@@ -250,11 +250,9 @@ class LocalExtractor:
         """Return the draft of a sentence that only the question before it explains, or None."""
         question = context.question or ""
         bare = is_yes_no_answer(raw) and asks_yes_or_no(question)
-        asked = ""
-        if bare and is_bare_yes(raw, context.address):
-            asked = "" if raw[:1] in "nN" else question
-            text = raw
-        elif bare and len(raw.split()) <= 8:
+        plain = bare and is_bare_yes(raw, context.address)
+        asked = question if plain and raw[:1] not in "nN" else ""
+        if plain or (bare and len(raw.split()) <= 8):
             text = raw
         elif (
             lacks_content(text, context.address)

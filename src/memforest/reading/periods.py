@@ -268,8 +268,6 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
 """Where the last window ends: after every instant that can be stored, which are whole milliseconds."""
 
-_SHOWN = 40
-
 
 @dataclass(frozen=True, slots=True)
 class CalendarWindow:
@@ -337,7 +335,7 @@ def _first_day(unit: Unit, day: date) -> date:
         "year": month.replace(month=1),
     }.get(unit)
     if first is None:
-        raise InputError(f"there is no calendar unit {shown(unit, _SHOWN)}; known: {', '.join(UNITS)}")
+        raise InputError(f"there is no calendar unit {shown(unit, 40)}; known: {', '.join(UNITS)}")
     return first
 
 

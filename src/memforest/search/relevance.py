@@ -176,7 +176,5 @@ def is_read(text: str) -> bool:
         >>> is_read("Wifi password?"), is_read("¿Dónde vive Ana?"), is_read("Wo wohnt die Ana?")
         (True, False, False)
     """
-    if language_of(text) not in (None, "en"):
-        return False
-    code = detect_language(text)
-    return code == "en" or (code == "other" and not has_foreign_words(text))
+    code, shown = detect_language(text), language_of(text)
+    return shown in (None, "en") and (code == "en" or (code == "other" and not has_foreign_words(text)))

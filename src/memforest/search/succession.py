@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from memforest.reading.phrases import is_person
 from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
-from memforest.search.filters import Allowed, Search, fact_places
+from memforest.search.filters import Allowed, Search
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
@@ -55,8 +55,6 @@ LEAST, SPREAD = 0.0, -1.0
 to be it. Chosen on 140 everyday cases, of which 40 have no change (docs/ranking.md)."""
 SURE = 0.8
 """Logit from which on a successor is taken for the answer; below it leads the evidence and no more."""
-MARGIN = 0.7
-"""Of those within so much of the best logit, the one that was said last is the successor."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
 CHANGES = slice(STANCES.index("begins"), TELLING)
@@ -221,7 +219,6 @@ def successor(
         first: row of the fact that answers by relevance.
     """
     facts, at = snapshot.facts, request.reference_ms if request.as_of_ms is None else request.as_of_ms
-    place = fact_places(snapshot)
     begun = (facts.start_ms <= at) & (facts.said_ms <= at)
     later = facts.said_ms >= facts.said_ms[first] + APART_MS
     rows = np.flatnonzero(keep.facts & facts.vectors.filled & begun & later)
@@ -232,23 +229,13 @@ def successor(
         near = np.maximum(*facts.vectors.cosines_of(question, earlier))[rows]
         rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
     person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
-    told = [texts[int(facts.ids[row])] for row in rows.tolist()]
-    named = np.array([person.is_named(text) for text in told])
-    said = np.array(
-        [
-            person.is_told_of(int(facts.speaker[row]), text)
-            for row, text in zip(rows.tolist(), told, strict=True)
-        ]
-    )
-    logits = reader.logits(
-        *(vectors.astype(np.float64) for vectors in (question, earlier, facts.vectors[rows])), named=named
-    )
-    likely = said & (logits >= max(LEAST, SPREAD + math.log(many)))
-    rows, logits = rows[likely], logits[likely]
-    if not len(rows):
+    told = [texts[fact] for fact in facts.ids[rows].tolist()]
+    of_person = list(map(person.is_told_of, facts.speaker[rows].tolist(), told))
+    vectors = (each.astype(np.float64) for each in (question, earlier, facts.vectors[rows]))
+    logits = reader.logits(*vectors, named=np.array(list(map(person.is_named, told))))
+    best = int(np.where(of_person, logits, -np.inf).argmax())
+    if not of_person[best] or logits[best] < max(LEAST, SPREAD + math.log(many)):
         return None
-    near = np.flatnonzero(logits >= logits.max() - MARGIN)
-    best = near[place[rows[near]].argmax()]
     return int(rows[best]), bool(logits[best] >= SURE)
 
 
