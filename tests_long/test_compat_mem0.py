@@ -99,7 +99,7 @@ def test_what_is_added_is_found(mem0: Client) -> None:
     assert new["event"] == "ADD"
     best = mem0.search("Where does alice live?", {"user_id": "alice"})[0]
     assert best["id"] == new["id"]
-    assert best["memory"] == new["memory"] == "Alice lives in Berlin."
+    assert best["memory"] == new["memory"] == 'alice: "I live in Berlin."'
     assert {name: best[name] for name in ("user_id", "agent_id", "app_id", "run_id", "metadata")} == {
         "user_id": "alice",
         "agent_id": "bot",
@@ -123,7 +123,7 @@ def test_the_event_is_that_of_the_session(mem0: Client) -> None:
 @pytest.mark.parametrize("messages", ["I live in Berlin.", MESSAGES[0], MESSAGES[:1]])
 def test_messages_come_in_three_forms(mem0: Client, messages: Any) -> None:
     """A text, one message, and a list."""
-    assert [one["memory"] for one in mem0.add(messages=messages)["results"]] == ["Alice lives in Berlin."]
+    assert [one["memory"] for one in mem0.add(messages=messages)["results"]] == ['alice: "I live in Berlin."']
 
 
 def test_ids_in_filters_say_whose_it_is(mem0: Client) -> None:
@@ -141,7 +141,7 @@ def test_without_extraction_the_words_are_the_memory(mem0: Client) -> None:
     [new] = mem0.add(run_id="r1", messages="The dog is called Rex", infer=False)["results"]
     assert new["memory"] == "The dog is called Rex"
     assert set(mem0.all({"user_id": "alice", "run_id": "r1"})) == {
-        "Alice lives in Berlin.",
+        'alice: "I live in Berlin."',
         "The dog is called Rex",
     }
 
@@ -259,13 +259,13 @@ def test_lists_by_time_and_topic(mem0: Client) -> None:
     mem0.add(messages="I love pizza.", timestamp="2024-01-01")
     mem0.add(messages="I love sushi.", timestamp="2024-02-01")
     user = {"user_id": "alice"}
-    assert mem0.all(user, start_date="2024-01-15") == ["Alice loves sushi."]
-    assert mem0.all(user, end_date="2024-01-15") == ["Alice loves pizza."]
+    assert mem0.all(user, start_date="2024-01-15") == ['alice: "I love sushi."']
+    assert mem0.all(user, end_date="2024-01-15") == ['alice: "I love pizza."']
     assert mem0.all({**user, "created_at": {"gte": "2024-01-01", "lt": "2024-02-01"}}) == [
-        "Alice loves pizza."
+        'alice: "I love pizza."'
     ]
-    assert mem0.all(user, categories=["sushi"]) == ["Alice loves sushi."]
-    assert mem0.all({**user, "keywords": {"icontains": "PIZZA"}}) == ["Alice loves pizza."]
+    assert mem0.all(user, categories=["sushi"]) == ['alice: "I love sushi."']
+    assert mem0.all({**user, "keywords": {"icontains": "PIZZA"}}) == ['alice: "I love pizza."']
 
 
 def test_only_the_latest(mem0: Client) -> None:
@@ -273,9 +273,9 @@ def test_only_the_latest(mem0: Client) -> None:
     mem0.add(messages="I live in Berlin.", timestamp="2024-01-01")
     mem0.add(messages="I live in Paris.", timestamp="2024-02-01")
     assert len(mem0.all({"user_id": "alice"})) == 2
-    assert mem0.all({"user_id": "alice"}, latest_only=True) == ["Alice lives in Paris."]
+    assert mem0.all({"user_id": "alice"}, latest_only=True) == ['alice: "I live in Paris."']
     found = mem0.search("Where does alice live?", {"user_id": "alice"}, latest_only=True)
-    assert [one["memory"] for one in found] == ["Alice lives in Paris."]
+    assert [one["memory"] for one in found] == ['alice: "I live in Paris."']
 
 
 def test_a_fact_said_twice_passes_by_either(mem0: Client) -> None:
@@ -283,7 +283,7 @@ def test_a_fact_said_twice_passes_by_either(mem0: Client) -> None:
     mem0.add(messages="I love pizza.", run_id="r1")
     mem0.add(messages="I love pizza.", run_id="r2")
     for run in ("r1", "r2"):
-        assert mem0.all({"user_id": "alice", "run_id": run}) == ["Alice loves pizza."]
+        assert mem0.all({"user_id": "alice", "run_id": run}) == ['alice: "I love pizza."']
         [one] = mem0.search("pizza", {"user_id": "alice", "run_id": run})
         assert one["run_id"] == run
 

@@ -30,22 +30,21 @@ def texts(folder: Path) -> list[str]:
 
 
 def test_a_shared_fact_loses_exactly_that_occurrence(tmp_path: Path) -> None:
-    """Its time, speaker, wording and states are those of where else it was said; the other's go with the turn."""
+    """Its time, wording and states are those of where else it was said; the other's go with the turn."""
     with MemForest(tmp_path, eager_config()) as forest:
         forest.ingest_session("u", "s1", said("Carla works at Acme.", day=1))
-        forest.ingest_session("u", "s2", said("Carla works at ACME.", day=9, speaker="Dan"))
+        forest.ingest_session("u", "s2", said("Carla works at ACME.", day=9))
         [fact] = forest.user("u").list()
         assert (fact.speaker, fact.said.day, len(fact.sources)) == ("Ana", 1, 2)
         receipt = forest.delete_turn("u", "s1", "0")
         assert (receipt.gone["facts"], receipt.changed["facts"], receipt.gone["occurrences"]) == (0, 1, 1)
         assert receipt.gone["sessions"] == 1  # nothing is left of it
         [fact] = forest.user("u").list()
-        assert (fact.speaker, fact.said.day, fact.statement) == ("Dan", 9, "Carla works at ACME.")
-        assert fact.wordings == ("Carla works at ACME.",)
+        assert (fact.speaker, fact.said.day, fact.statement) == ("Ana", 9, 'Ana: "Carla works at ACME."')
+        assert fact.wordings == ('Ana: "Carla works at ACME."',)
         [entry] = [one for one in forest.user("u").timeline("Carla") if one.kind == "state"]
         assert entry.start is not None
         assert entry.start.day == 9
-        assert "Ana" not in {row[0] for row in rows(file_of(tmp_path), "SELECT label FROM entity")}
         assert forest.user("u").verify().ok
         assert forest.delete_turn("u", "s2", "0").gone["facts"] == 1
 
@@ -56,11 +55,11 @@ def test_a_fact_goes_with_its_sentence_and_the_rest_of_the_turn_stays(tmp_path: 
         forest.ingest_session(
             "u", "s", said("I adopted a cat called Miso. I work at Acme. Bob lives in Oslo.")
         )
-        wanted = facts(forest)["Bob lives in Oslo."]
+        wanted = facts(forest)['Ana: "Bob lives in Oslo."']
         receipt = forest.user("u").delete(wanted)
         assert (receipt.gone["turns"], receipt.changed["turns"], receipt.gone["facts"]) == (0, 1, 1)
         assert texts(tmp_path) == ["I adopted a cat called Miso. I work at Acme."]
-        assert list(facts(forest)) == ["Ana adopted a cat called Miso. Ana works at Acme."]
+        assert list(facts(forest)) == ['Ana: "I adopted a cat called Miso. I work at Acme."']
         [found] = forest.query("u", "Who lives in Oslo?", index="flat").evidence
         assert "Oslo" not in found.text + found.quote
         assert forest.user("u").verify(deleted=["oslo"]).ok
@@ -186,7 +185,9 @@ def test_the_same_again_is_stored_anew(tmp_path: Path, target: dict[str, Any]) -
     with MemForest(tmp_path, eager_config()) as forest:
         forest.ingest_session("u", "s", turns)
         before = facts(forest)
-        wanted: dict[str, Any] = {key: value or before["Bob works at Acme."] for key, value in target.items()}
+        wanted: dict[str, Any] = {
+            key: value or before['Ana: "Bob works at Acme."'] for key, value in target.items()
+        }
         forest.user("u").delete(**wanted)
         assert facts(forest) != before
         forest.ingest_session("u", "s", turns)

@@ -96,9 +96,8 @@ class AsyncUserMemory:
     """One user's memory; made by `AsyncMemForest.user`. The blocking twin is `memforest.memory.blocking.UserMemory`.
 
     Of a user without a memory, `search`, `ask` and the verbs that list return nothing; those that name something raise a
-    `NotFoundError`. Every write is durable when it returns. Every verb that writes raises `StoreError` if the file cannot be
-    written; every verb raises `InputError` for an argument of the wrong type or out of range, and `TimestampError` for a time
-    that cannot be read.
+    `NotFoundError`. Every write is durable when it returns. A verb that writes raises `StoreError` if the file cannot be written,
+    any verb `InputError` for an argument of the wrong type or out of range, and `TimestampError` for an unreadable time.
     """
 
     def __init__(self, pool: MemoryPool, user_id: str) -> None:
@@ -373,9 +372,7 @@ class AsyncUserMemory:
     ) -> FactPage:
         """Return a page of facts in time order, without those that were corrected or forgotten.
 
-        From page to page by `cursor` no fact is there twice or missing while others come and go; by `offset` it may be. A
-        fact whose own time changes meanwhile, as it was first said earlier than was known, may move. A page costs what is
-        on it, however large the memory is, unless it is of another time, or by metadata.
+        From page to page by `cursor` no fact is there twice or missing while others come and go; by `offset` it may be.
 
         Args:
             offset: how many matching facts to pass over.
@@ -694,8 +691,7 @@ class AsyncUserMemory:
     ) -> CorrectionView:
         """Remember one statement that you have understood, and end the one that it replaces; no model is asked. `undo` takes it back.
 
-        Where no turn says it, the statement itself is stored as said now by the user, in the session of the day that
-        `add` takes for what it stores verbatim. It holds for whatever is extracted anew, and goes with its turn.
+        Where no turn says it, the statement is stored as said now by the user. It holds for whatever is extracted anew.
 
         Args:
             statement: what is so, best with names instead of "I".
