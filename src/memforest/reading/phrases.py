@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
+from memforest.reading.drafts import Voices, with_names
 from memforest.reading.tokens import (
     Code,
     detect_language,
@@ -187,11 +188,11 @@ def read_statement(text: str) -> ParsedStatement:
     if body[:1] == '"' and body[-1:] == '"':
         body = body[1:-1]
     body = body.replace("’", "'")
-    sentences = tuple(Sentence(piece.text, tuple(_phrases(piece.text))) for piece in split_sentences(body))
-    asked = (found["asked"] or "") if found else ""
-    return ParsedStatement(
-        found["who"] if found else "", asked, sentences, detect_language(f"{asked} {body}")
-    )
+    who, asked = (found["who"], found["asked"] or "") if found else ("", "")
+    language = detect_language(f"{asked} {body}")
+    voices = Voices(who, None) if who else None
+    named = (with_names(piece.text, voices, language) for piece in split_sentences(body))
+    return ParsedStatement(who, asked, tuple(Sentence(one, tuple(_phrases(one))) for one in named), language)
 
 
 def chosen_phrases(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:

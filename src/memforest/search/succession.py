@@ -281,9 +281,8 @@ class Person:
         asked, own = {*plan.keywords, *(plan.topic or ())}, self.name in ("", plan.asker)
         self._kin = sorted(asked & kinship("en")) if own else []
         """Whom somebody asks about who names a relative: "Where does *Mum* live?"."""
-        names = self._kin or [self.name]
         self._called = re.compile(
-            rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)(?:['’]s?(?P<noun>(?: [\w-]+){{1,3}}))?",
+            rf"(?<!\w)(?:{'|'.join(map(re.escape, self._kin or [self.name]))})(?!\w)(?:['’]s?(?P<noun>(?: [\w-]+){{1,3}}))?",
             re.IGNORECASE,
         )
         self._others = any(map(is_person, asked))
