@@ -1,9 +1,10 @@
 """Does the newest statement lead after a change that is told in everyday words?
 
-Run ``python benchmarks/everyday.py`` (``--help`` for options). `benchmarks/everyday/*.toml` has cases by four hands who did
+Run ``python benchmarks/everyday.py`` (``--help`` for options). `benchmarks/everyday/*.toml` has cases by five hands who did
 not see each other's or any rule: how something stood, how it stands since (or an end, or a plan whose day has come, or no change at
 all), six other messages of the same person, and a question about the present. Each case becomes a memory of its own through
-the public API. The first three files were looked at while `memforest.search.succession` was made; the fourth, in indirect words, was not.
+the public API. The first three files were looked at while `memforest.search.succession` was made, and the fourth, in indirect words, while its
+data grew; the fifth was not.
 
 - new: the first evidence is what was said of the change;
 - old: it is the former statement, which is right where nothing changed;
@@ -75,7 +76,7 @@ def run(cases: Sequence[Mapping[str, Any]], config: Config, *, chat: bool) -> di
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--files", nargs="+", default=["first", "second", "third", "fourth"])
+    parser.add_argument("--files", nargs="+", default=["first", "second", "third", "fourth", "fifth"])
     parser.add_argument("--embedder", default="minilm-l6-v2-int8")
     parser.add_argument("--reranker", action="store_true")
     options = parser.parse_args()

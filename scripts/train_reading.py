@@ -15,8 +15,7 @@ of them from a speaker with a name, and embedded, as is the message that it stan
    Stances and slot space in its features come from fits that had not seen the kind, as no weights will have seen what users say;
 4. whether a question asks how something stands at present, and whether it seeks what somebody has told: two logistics over its vector;
 5. the relevance of a statement to such a question: one hidden layer over the features of the best candidates of memories of 12 to
-   600 statements, drawn from the kinds, events and talk, for questions of kinds that are there and of kinds that are not;
-6. how a cross-encoder changes that, where its weights are installed: a logistic over the logits of both.
+   600 statements, drawn from the kinds, events and talk, for questions of kinds that are there and of kinds that are not.
 
 Prints how well held-out kinds are told (six folds, each kind in one), and questions of another hand (`data/held_out`). Everything is seeded, so the same data, embedder and versions
 give the same file. `--check` writes nothing and exits with 1 if the committed weights differ from what is fitted by more than 1%.
@@ -44,8 +43,7 @@ else:
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import WeightsError
-from memforest.models import open_embedder, open_reranker
+from memforest.models import open_embedder
 from memforest.reading.extract_local import LocalExtractor
 from memforest.records import Chunk, Turn
 from memforest.search import relevance
@@ -300,18 +298,22 @@ def draw(data: Data) -> Ints:
     tells = np.isin(data.stance, STANCES[:TELLING])
     talk = np.flatnonzero((data.kind == "") & ~data.asks)
     found: list[tuple[int, int, int, int]] = []
+
+    def some(rows: Ints, count: int) -> list[int]:
+        return rng.choice(rows, count).tolist() if len(rows) else []
+
     for kind in (one for one in sorted({*data.kind.tolist()} - {""}) if not is_event(one)):
         of = {one: np.flatnonzero((data.kind == kind) & (data.stance == one)) for one in (*STANCES, "asks")}
         changes = np.concatenate([of[one] for one in ("begins", "replaces", "ends", "corrects")])
         others = np.flatnonzero((data.kind != kind) & (data.kind != "") & (tells | (data.stance == "near")))
-        for _ in range(PER_KIND):
+        for _ in range(min(PER_KIND, len(of["holds"]))):
             asked, before = rng.choice(of["asks"]), rng.choice(of["holds"])
             near = others[
                 np.argsort(-(data.vectors[others] @ (data.vectors[asked] + data.vectors[before])))[:HARD]
             ]
-            right = [*rng.choice(changes, 6), rng.choice(of["holds"]), rng.choice(of["planned"])]
-            wrong = [*rng.choice(of["near"], 3), *rng.choice(of["other"], 2), rng.choice(of["past"])]
-            wrong += [*rng.choice(near, 3), *rng.choice(others, 4), *rng.choice(talk, 5)]
+            right = [*some(changes, 6), *some(of["holds"], 1), *some(of["planned"], 1)]
+            wrong = [*some(of["near"], 3), *some(of["other"], 2), *some(of["past"], 1)]
+            wrong += [*some(near, 3), *some(others, 4), *some(talk, 5)]
             found += [(asked, before, later, 1) for later in right] + [
                 (asked, before, later, 0) for later in wrong
             ]
@@ -530,12 +532,10 @@ def fit_relevance(
         hidden, out = layers(fitted & ~here)
         found[here] = 1 / (1 + np.exp(-through(rows[here], hidden, out[:, 0])))
     found = (GUESS + (1 - GUESS) * found) / (1 + np.exp(-seeking[pairs.question]))
-    second, read = fit_second(data, pairs, found)
     told = [
         f"seeks against what does not {auc(seeking[data.seeks], seeking[data.stance == 'unwanted']):.3f}",
         f"relevance {auc(found[pairs.answers], found[~pairs.answers]):.3f}",
         *reliability("said, is", found, pairs.answers),
-        *read,
     ]
     hidden, out = layers(fitted)
     return {
@@ -545,50 +545,9 @@ def fit_relevance(
         "pair_scale": scale,
         "pair_hidden": hidden,
         "pair_out": out[:, 0],
-        "second": second,
     }, told
 
 
-def fit_second(data: Data, pairs: Pairs, found: Floats) -> tuple[Floats, list[str]]:
-    """Return the weights of a second look, and its reliability; it changes nothing where no cross-encoder is installed."""
-    try:
-        reranker = open_reranker("local")
-    except WeightsError:
-        return np.array([1.0, 0.0, 0.0]), ["no cross-encoder is installed"]
-    questions = np.unique(pairs.question)
-    taken = np.isin(pairs.question, np.random.default_rng(SEED).permutation(questions)[:SECOND])
-
-    async def read() -> Floats:
-        logits = np.zeros(int(taken.sum()))
-        of = pairs.question[taken]
-        for one in np.unique(of).tolist():
-            texts = [data.messages[row] for row in pairs.candidate[taken][of == one].tolist()]
-            logits[of == one] = await reranker.score(data.texts[one], texts)
-        return logits
-
-    before = np.clip(found[taken], 1e-6, 1 - 1e-6)
-    rows = np.stack([np.log(before / (1 - before)), asyncio.run(read())], axis=1)
-    goal, fold_of = pairs.answers[taken].astype(float), data.fold[pairs.question[taken]]
-
-    def layer(take: NDArray[np.bool_]) -> Floats:
-        return fit_layers(rows[take], goal[take, None], (), steps=3_000, batch=512, rate=1e-2, l2=1e-4)[0][
-            :, 0
-        ]
-
-    after = np.zeros(len(goal))
-    for fold in range(FOLDS):
-        weights = layer(fold_of != fold)
-        here = fold_of == fold
-        after[here] = 1 / (1 + np.exp(-(rows[here] @ weights[:-1] + weights[-1])))
-    right = goal == 1
-    told = [
-        f"relevance, by a cross-encoder too {auc(after[right], after[~right]):.3f}, without {auc(before[right], before[~right]):.3f}"
-    ]
-    return layer(np.ones(len(goal), dtype=np.bool_)), [*told, *reliability("said, is, with it", after, right)]
-
-
-SECOND = 150
-"""Questions whose candidates a cross-encoder reads."""
 BANDS = (0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.01)
 
 

@@ -440,11 +440,11 @@ def test_a_reranker_adds_its_distance_to_the_worst(
 def test_a_reranker_reads_the_end_of_the_turn_before() -> None:
     """A long one is cut at its beginning; a first turn stands alone; a summary is read as it is."""
     one = piece(1, 0.0)
-    assert rerank_text("", one) == "Ana: quote 1"
-    assert rerank_text("Bob: Really?", one) == "Bob: Really? Ana: quote 1"
-    assert rerank_text("x" + "y" * BEFORE_CHARS, one) == f"{'y' * BEFORE_CHARS} Ana: quote 1"
+    assert rerank_text(("", ""), one) == "Ana: quote 1"
+    assert rerank_text(("Bob", "Really?"), one) == "Bob: Really? Ana: quote 1"
+    assert rerank_text(("x", "y" * BEFORE_CHARS), one) == f"{'y' * BEFORE_CHARS} Ana: quote 1"
     summary = Evidence("In May.", "", "", "memory", 0.0, {}, at(1), at(1), at(2), ())
-    assert rerank_text("Bob: Really?", summary) == "In May."
+    assert rerank_text(("Bob", "Really?"), summary) == "In May."
 
 
 def test_a_turn_stands_before_a_summary_of_its_score() -> None:

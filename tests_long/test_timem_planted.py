@@ -22,7 +22,7 @@ from tests_long.worlds import said
 from memforest import Evidence, MemForest, QueryResult, Ranking
 from memforest.config import Recall
 from memforest.errors import ConfigError, ModelUnavailableError
-from memforest.read.rerank import SearchOutcome, by_level, only
+from memforest.read.rerank import by_level
 from memforest.testing import FunctionChat
 from memforest.trees import attached
 
@@ -395,17 +395,6 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
     twins = [piece(1, 10, 0.9), piece(1, 20, 0.8), piece(1, 10, 0.7)]
     ordered = by_level(twins, datetime(2023, 5, 15, 12, tzinfo=timezone.utc))
     assert [one.score for one in ordered] == [0.9, 0.8, 0.7]
-
-
-def test_what_is_kept_keeps_what_stands_beside_it() -> None:
-    """The turns before and the places go with their pieces; beyond those that were read there are none."""
-    pieces = [piece(None, day) for day in (1, 2, 3)]
-    found = SearchOutcome(evidence=pieces, trees=[], before=["a", "b"], order=[7, 8])
-    left = only(found, (2, 1))
-    assert [one.text for one in left.evidence] == ["None 3", "None 2"]
-    assert (left.before, left.order) == (["", "b"], [-1, 8])
-    bare = only(SearchOutcome(evidence=pieces, trees=[]), (0,))
-    assert (bare.before, bare.order, len(bare.evidence)) == ((), (), 1)
 
 
 def test_a_reranker_reads_what_was_recalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

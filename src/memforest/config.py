@@ -323,8 +323,8 @@ Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
-ANSWER_THRESHOLD = 0.70
-"""With it, about 1 in 20 unanswerable questions of `scripts/calibrate_answers.py` or fewer are answered, if held out."""
+ANSWER_THRESHOLD = 0.65
+"""With it, about 1 in 20 unanswerable questions of `scripts/train_ranking.py` or fewer are answered, if held out."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
 """When summaries are made that a write has left out of date: before they are read, with the write, in the background
@@ -376,6 +376,8 @@ class Ranking(Settings):
     in the modes other than ``"emb"`` (`Config.mode`)."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
+    ranker: float = 1.0
+    """Whether the first pieces are ordered by how likely they answer (`memforest.reading.answer_local`); 0 is not."""
     recall: Recall | None = None
     """How an index with levels of memories recalls them, for this question or all; None is the index's own setting."""
     explore: Explore | None = None

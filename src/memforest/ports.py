@@ -201,7 +201,12 @@ class AnswerEvidence:
     `statement` the text that it is found by, empty for a turn or a summary; see `Evidence`. `precision` is how exactly the
     statement states its time. A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to
     `end`. `before` are speaker and text of the turn before the quote, which it may reply to; both are empty for the first of a
-    session. `leads` says that time order chose it and put it first, and `value` is the value of its timeline, if it has one.
+    session. `leads` says that time order chose it and put it first, `perhaps` that this is only likely, and `value` is the value of
+    its timeline, if it has one.
+
+    `place` is its place in the first ranking, from 0, and `relevance` that of `Evidence`. `succeeds` is how likely, in 0..1, it tells
+    how something stands since another piece told it, and `ended` how likely another piece does so of this one. `by_assistant` says
+    whose words they are, and `logit` what a cross-encoder made of the question and the piece, if one read them.
     """
 
     text: str
@@ -218,6 +223,13 @@ class AnswerEvidence:
     before: tuple[str, str] = ("", "")
     leads: bool = False
     value: str = ""
+    perhaps: bool = False
+    place: int | None = None
+    relevance: float | None = None
+    succeeds: float = 0.0
+    ended: float = 0.0
+    by_assistant: bool = False
+    logit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from tests.table import each
 
-from memforest.errors import ModelError, StepError
-from memforest.models import MS_MARCO
+from memforest.models import MINILM_PAIRS, MS_MARCO
 from memforest.ports import Answer, Answerer, AnswerEvidence
 from memforest.reading.answer_local import (
+    BY_WORDS,
     MAX_ITEMS,
     NAMES,
     LocalAnswerer,
     chances,
+    logits_of,
     quoted,
     read_features,
     read_pieces,
@@ -67,9 +64,9 @@ MOVED = said("We moved to Porto last week.", leads=True, value="porto")
 
 def test_an_answer_is_a_quote_with_speaker_and_day() -> None:
     """Nothing is conjugated or composed; the piece is cited and the score told."""
-    found = ask("What did Ida restore?", KILN, LOOM, plan=QuestionPlan(entities=IDA))
+    found = ask("What did Ida restore?", LOOM, KILN, plan=QuestionPlan(entities=IDA))
     assert found.text == '"I restored my loom and wove a scarf." - Ida, 4 May 2026'
-    assert (found.cited, found.nearest, found.reason) == ((1,), None, "")
+    assert (found.cited, found.nearest, found.reason) == ((0,), None, "")
     assert found.score is not None
     assert THRESHOLD <= found.score <= 1
 
@@ -323,17 +320,21 @@ def test_names_and_the_words_of_a_date_are_no_content() -> None:
 
 
 def test_pieces_compete_and_a_higher_logit_raises_the_chance() -> None:
-    """In both calibrated scorers, with weights for all that is known; a model without weights has none."""
-    for model in (None, MS_MARCO.model_id):
-        weights = weights_for(model)
+    """With weights for words, for relevance too, and for each cross-encoder; a model without a fit has none."""
+    for scorer in ("words", "relevance", MINILM_PAIRS.model_id, MS_MARCO.model_id):
+        weights, reads = weights_for(scorer), "@" in scorer
         assert weights is not None
-        assert set(weights) == {*NAMES, "bias", *(["logit"] if model else [])}
+        assert set(weights) == {
+            *(BY_WORDS if scorer == "words" else NAMES),
+            "bias",
+            *(["logit"] if reads else []),
+        }
         one = known("What did Ida restore?", LOOM)
-        alone, twice = chances(one, weights), chances(one * 2, weights)
+        alone, twice = (chances(logits_of(some, weights)) for some in (one, one * 2))
         assert 0 < twice[0] == twice[1] < alone[0] < sum(twice) < 1
-        higher = chances([{**one[0], "logit": 5.0}], weights)[0]
-        assert (higher > alone[0]) == (model is not None)
-        assert chances([{**one[0], "lacks": 1.0}], weights)[0] < alone[0]
+        higher = chances(logits_of([{**one[0], "logit": 5.0}], weights))[0]
+        assert (higher > alone[0]) == reads
+        assert chances(logits_of([{**one[0], "lacks": 1.0}], weights))[0] < alone[0]
     assert weights_for("callable:mine") is None
 
 
@@ -351,51 +352,20 @@ def test_a_turn_and_its_reply_are_quoted_together() -> None:
     assert len(ask(question, told, other, plan=plan, threshold=0).cited) == 1
 
 
-class Logits:
-    """A reranker that says fixed numbers, and keeps what it was asked."""
-
-    def __init__(
-        self, *logits: float, model_id: str = MS_MARCO.model_id, error: ModelError | None = None
-    ) -> None:
-        self.model_id, self._logits, self._error = model_id, logits, error
-        self.asked: list[str] = []
-
-    async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the numbers."""
-        self.asked += texts
-        if self._error is not None:
-            raise self._error
-        return np.array(self._logits[: len(texts)])
-
-
 def test_a_cross_encoder_chooses_and_judges() -> None:
-    """It reads the turn behind the end of the turn before; what it is sure of is answered though no words are shared."""
-    question = "What became of the pottery?"
-    sure = Logits(-9.0, 9.0)
-    found = ask(question, LOOM, replace(KILN, before=("Bo", "x" * 200)), reranker=sure)
-    assert found.cited == (1,)
-    assert sure.asked == [f"Ida: {LOOM.quote}", f"Bo: {'x' * 120} Ida: {KILN.quote}"]
-    plan = QuestionPlan(entities=IDA)
-    unsure = abstains(question, LOOM, KILN, plan=plan, reranker=Logits(-9.0, -3.0))
-    assert (unsure.nearest, abstains(question, LOOM, KILN, plan=plan).nearest) == (1, 0)
+    """What it is sure of is answered though no words are shared; without relevance, or of another scale, it counts nothing."""
+    question, plan = "What became of the pottery?", QuestionPlan(entities=IDA)
 
+    def read(one: AnswerEvidence, logit: float, relevance: float | None = 0.3) -> AnswerEvidence:
+        return replace(one, logit=logit, relevance=relevance)
 
-@pytest.mark.parametrize(
-    ("question", "model_id"),
-    [("What did Ida restore?", "callable:mine"), ("Ida修好了什么东西呢？", MS_MARCO.model_id)],
-)
-def test_a_reranker_of_another_scale_or_script_is_not_asked(question: str, model_id: str) -> None:
-    """Its numbers would say nothing: the words decide."""
-    reranker = Logits(-9.0, 9.0, model_id=model_id)
-    found = ask(question, LOOM, KILN, reranker=reranker, threshold=0)
-    assert (found.cited, reranker.asked) == ((0,), [])
-
-
-def test_a_cross_encoder_that_fails_is_an_error_of_the_step() -> None:
-    """So that the answerer without one answers, and a warning says so."""
-    broken = Logits(error=ModelError("no weights"))
-    with pytest.raises(StepError):
-        ask("What did Ida restore?", LOOM, reranker=broken)
+    sure = ask(question, read(LOOM, -9.0), read(KILN, 9.0), reranker=MS_MARCO.model_id)
+    assert sure.cited == (1,)
+    unsure = abstains(question, read(LOOM, -9.0), read(KILN, -6.0), plan=plan, reranker=MS_MARCO.model_id)
+    assert unsure.nearest == 1
+    for relevance, model in ((None, MS_MARCO.model_id), (0.3, "callable:mine")):
+        pieces = read(LOOM, -9.0, relevance), read(KILN, 9.0, relevance)
+        assert ask("What did Ida restore?", *pieces, reranker=model, threshold=0).cited == (0,)
 
 
 def test_implements_the_port_and_is_deterministic() -> None:

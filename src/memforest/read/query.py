@@ -26,7 +26,15 @@ from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import Embedder, embed_questions
 from memforest.progress import Timer
-from memforest.read.answer import answered, turns_before, within_budget, without_questions
+from memforest.read.answer import (
+    RANKED,
+    answered,
+    ranked,
+    read_closely,
+    turns_before,
+    within_budget,
+    without_questions,
+)
 from memforest.read.evidence import (
     EvidenceReader,
     falling_score,
@@ -36,6 +44,7 @@ from memforest.read.evidence import (
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
     WARNING_CHARS,
+    Known,
     SearchOutcome,
     by_level,
     candidate,
@@ -44,13 +53,12 @@ from memforest.read.rerank import (
     leaf_key,
     only,
     relevant,
-    said_before,
-    said_order,
     second_look,
 )
 from memforest.read.results import AskResult, Evidence, QueryResult, usage
 from memforest.read.summaries import Summaries
 from memforest.read.views import unknown_note
+from memforest.reading.answer_local import LocalAnswerer
 from memforest.reading.canonical import speaker_key
 from memforest.reading.clauses import asked_in
 from memforest.reading.date_phrases import latest_within, years_back
@@ -60,9 +68,9 @@ from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
-from memforest.search.relevance import LIKELY, Judge, Relevance, is_read, without_doubt
+from memforest.search.relevance import LIKELY, Judge, Relevance, is_read
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.succession import Reader, open_weights, successor
+from memforest.search.succession import Reader, open_weights, standing, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
 from memforest.store.database import Database
@@ -206,8 +214,8 @@ class QueryPath:
     config: Config
     summaries: Summaries
 
-    async def query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search]:
-        """Return ranked evidence, and the question as it was read; see `AsyncMemForest.query`.
+    async def query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search, Known]:
+        """Return ranked evidence, the question as it was read, and what is known of evidence; see `AsyncMemForest.query`.
 
         Args:
             asked: the question.
@@ -235,19 +243,22 @@ class QueryPath:
         reranker = self.steps.reranker if asked.ranking.rerank != 0 else None
         found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
         unranked: list[str] = []
+        read = found.evidence[: max(RANKED, self.config.rerank_top if reranker else 0)]
+        before = await to_thread(turns_before, self.db, self.cache, read)
         if reranker is not None:
             with timer.timed("rerank"):
                 found, unranked = await second_look(
                     reranker,
                     asked.question,
-                    prepared.request.plan,
                     found,
+                    before,
                     top=self.config.rerank_top,
                     tokens=self.config.rerank_tokens,
                     weight=asked.ranking.rerank,
-                    by_time=asked.ranking.time_order != 0,
-                    judge=self._weights(Judge),
                 )
+        if asked.ranking.ranker:
+            with timer.timed("rank"):
+                found = ranked(found, asked.question, prepared.request.plan, before)
         found = relevant(found, asked.min_relevance)
         shown: Sequence[Evidence] = found.evidence[: asked.top_k]
         if found.leaves:
@@ -295,7 +306,7 @@ class QueryPath:
             trace=trace,
             warnings=tuple(one for one in warnings if one is not None),
         )
-        return result, prepared.request
+        return result, prepared.request, found.known
 
     async def _read(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
@@ -415,7 +426,7 @@ class QueryPath:
             snapshot = self.cache.get(tx)
             self.attached.get(tx, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
-            wanted = max(asked.top_k + found.spare, self.config.rerank_top if reranks else 0)
+            wanted = max(asked.top_k + found.spare, RANKED, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
             reader = EvidenceReader(
                 tx, snapshot, index, request, asked.question, found.forest, dict(found.ended)
@@ -425,8 +436,7 @@ class QueryPath:
                 both = merge(ranked, found.nodes, key=falling_score)
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
             relevance = Relevance(tx, snapshot, request, self._judge(asked.question))
-            best = without_doubt(list(islice(ranked, wanted)), relevance)
-            best = self._with_successor(reader, request, best, relevance)
+            best = self._with_successor(reader, request, list(islice(ranked, wanted)), relevance)
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
             pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
@@ -437,8 +447,8 @@ class QueryPath:
             ]
             evidence = made[: len(best)]
             turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
+            standings = standing(snapshot, self._weights(Reader), request, [hit for _, hit in turns[:RANKED]])
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
-            read = best[: self.config.rerank_top + found.spare] if reranks else []
             return SearchOutcome(
                 evidence=evidence,
                 pinned=made[len(best) :],
@@ -448,8 +458,6 @@ class QueryPath:
                     if found.forest is not None
                 ],
                 notes=found.notes,
-                before=said_before(tx, snapshot, read) if reranks else [],
-                order=said_order(snapshot, read) if reranks else [],
                 shown=found.order,
                 leads={leaf_key(one): hit.lead for one, hit in turns if hit.lead},
                 browsed={leaf_key(one): hit.browsed for one, hit in turns if hit.browsed is not None},
@@ -457,6 +465,17 @@ class QueryPath:
                     leaf_key(one): hit.leaf for one, hit in turns if request.leaf_turns and hit.leaf >= 0
                 },
                 warnings=(*found.warnings, *reader.warnings),
+                known={
+                    leaf_key(one): {
+                        "place": place,
+                        "by_assistant": TURN_ROLES[snapshot.turns.role[hit.turn]] == "assistant",
+                        "succeeds": succeeds,
+                        "ended": ended,
+                    }
+                    for place, ((one, hit), (succeeds, ended)) in enumerate(
+                        zip(turns, standings, strict=False)
+                    )
+                },
             )
 
     def _judge(self, question: str) -> Judge | None:
@@ -502,23 +521,32 @@ class QueryPath:
         [likely] = relevance.of([led])
         if likely is not None and likely < LIKELY:
             return best
-        return [*reader.shown([led]), *(one for one in best if one not in same)]
+        others = [one for one in best if one not in same]
+        # What led until now was the value as the rules read it, which the successor puts in doubt.
+        return [
+            *reader.shown([led]),
+            *(replace(one, why="", lead=0) if isinstance(one, TurnHit) else one for one in others),
+        ]
 
     async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:
         """Answer from the best evidence, or abstain; the arguments are those of `query`. See `AsyncMemForest.ask`."""
         with keeping(ledger.part()) as part:
-            result, read = await self.query(asked, label, part)
+            result, read, known = await self.query(asked, label, part)
         timer = Timer()
         evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
         before = await to_thread(turns_before, self.db, self.cache, evidence)
+        reader, answerer = self.steps.pair_reader, self.steps.answerer
         with timer.timed("answer"):
-            answer, answerer, warnings = await answered(
+            if reader is not None and isinstance(answerer, LocalAnswerer):
+                known = await read_closely(reader, asked.question, evidence, before, known)
+            answer, name, warnings = await answered(
                 self.steps,
                 asked.question,
                 plan=result.plan,
                 reference=asked.reference,
                 evidence=evidence,
                 before=before,
+                known=known,
                 parts=read.parts,
             )
         return AskResult(
@@ -528,7 +556,7 @@ class QueryPath:
             reason=answer.reason,
             result=replace(
                 result,
-                trace={**result.trace, "answerer": answerer},
+                trace={**result.trace, "answerer": name},
                 warnings=tuple(dict.fromkeys((*result.warnings, *warnings, *ledger.warnings))),
             ),
             usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),

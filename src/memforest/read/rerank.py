@@ -1,9 +1,4 @@
-"""Reranking the best candidates of a search, explaining a result, and the order in which a reader gets the evidence.
-
-The reranker's score is added to the ranking's. Where the words of a question show a time operator ("before", "first",
-"now", a date) and no timeline leads, the answer is chosen by its time instead: of the candidates that the reranker finds
-relevant, the one that was said when the question wants it (`memforest.search.scores.choose_by_time` chooses).
-"""
+"""Reranking the best candidates of a search, explaining a result, and the order in which a reader gets the evidence."""
 
 from __future__ import annotations
 
@@ -21,36 +16,30 @@ from memforest.errors import ModelError
 from memforest.models.base import finite_scores
 from memforest.ports import Reranker
 from memforest.read.results import Evidence
+from memforest.reading.answer_local import weights_for
 from memforest.reading.clauses import asked_in
-from memforest.records import QuestionPlan, TimeOperator
 from memforest.search.as_of import Moment
-from memforest.search.filters import NodeHit, RefineCandidate, Search, TurnHit, turn_places
-from memforest.search.relevance import Judge
-from memforest.search.scores import choose_by_time
-from memforest.search.snapshot import Snapshot
-from memforest.search.vectors import asks, question_tokens, turn_text
-from memforest.store.connections import Tx
-from memforest.store.sessions import turns_with_ids
-from memforest.text import count_tokens, cut, entity_key
+from memforest.search.filters import RefineCandidate, Search
+from memforest.search.vectors import turn_text
+from memforest.text import count_tokens, cut
 from memforest.times import from_ms, to_ms
 
 LeafKey = tuple[str, str, int | None, str | None]
+Known = Mapping[LeafKey, Mapping[str, Any]]
+"""Fields of `AnswerEvidence` that evidence does not have, of turns and facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
     """What a search found, best first.
 
-    `trees` are the recalled ones as (title, score). `before` is the turn before each candidate for the reranker,
-    `order` its place in the order in which turns were said. `browsed` is how near the path was by which browse reached evidence. `places` are the places of the candidates
+    `trees` are the recalled ones as (title, score). `browsed` is how near the path was by which browse reached evidence. `places` are the places of the candidates
     before the reranker ordered them, from 1.
     """
 
     evidence: list[Evidence]
     trees: list[tuple[str, float]]
     notes: Mapping[str, Any] = field(default_factory=dict)
-    before: Sequence[str] = ()
-    order: Sequence[int] = ()
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
     leads: Mapping[LeafKey, int] = field(default_factory=dict)
     """How far in front time order puts evidence (`TurnHit.lead`), of what it does."""
@@ -64,6 +53,7 @@ class SearchOutcome:
     """Of what was left out."""
     shown: Order = "score"
     """In which order the evidence is handed out."""
+    known: Known = field(default_factory=dict)
 
 
 def leaf_key(one: Evidence) -> LeafKey:
@@ -154,14 +144,7 @@ def candidate(one: Evidence) -> RefineCandidate:
 
 def only(found: SearchOutcome, kept: Sequence[int]) -> SearchOutcome:
     """Return what was found with the evidence at some places alone, in their order."""
-    before = [found.before[place] if place < len(found.before) else "" for place in kept]
-    order = [found.order[place] if place < len(found.order) else -1 for place in kept]
-    return replace(
-        found,
-        evidence=[found.evidence[place] for place in kept],
-        before=before if found.before else (),
-        order=order if found.order else (),
-    )
+    return replace(found, evidence=[found.evidence[place] for place in kept])
 
 
 def relevant(found: SearchOutcome, least: float) -> SearchOutcome:
@@ -194,96 +177,6 @@ def by_level(evidence: Sequence[Evidence], reference: datetime) -> tuple[Evidenc
     return tuple(sorted(evidence, key=key))
 
 
-OF_CHANGE = frozenset(("current", "first", "last", "predecessor", "successor", "changed_back"))
-"""Operators with which a question mostly asks for a state; dates and beginnings stand in as many about events."""
-_FEWEST = 3
-"""Fewest candidates about a person for the others to be left out."""
-_COVERED = 0.5
-"""Least share of an anchor's words that a turn has which tells of it."""
-_WHY = {
-    "predecessor": "said last of what answers before {anchor}",
-    "successor": "said first of what answers after {anchor}",
-    "first": "said first of what answers",
-}
-
-
-def operator_of(plan: QuestionPlan, found: SearchOutcome) -> TimeOperator | None:
-    """Return the operator by which a question's answer is to be chosen: None if it shows none, or a timeline leads.
-
-    None also if the operator is one with which as many questions ask for an event ("What did Ana paint in May?").
-    """
-    operator = plan.operator or plan.kind_operator
-    if plan.core is None or operator is None or operator.kind not in OF_CHANGE:
-        return None
-    if any(one.why for one in found.evidence):
-        return None
-    return operator
-
-
-def answer_by_time(
-    plan: QuestionPlan, operator: TimeOperator, found: SearchOutcome, relevance: NDArray[np.float64]
-) -> tuple[LeafKey, str] | None:
-    """Return which evidence answers by its time, and why; None if none does.
-
-    Args:
-        plan: of the question, with a core.
-        operator: see `operator_of`.
-        found: the candidates, best first, with the order in which they were said.
-        relevance: logits of how well the first of them answer the core.
-    """
-    read = found.evidence[: len(relevance)]
-    anchor = (plan.anchor if plan.kind == operator.kind else None) or operator.anchor
-    turn = np.array([one.kind != "memory" for one in read], dtype=np.bool_)
-    within = turn & _about(plan.entities, read)
-    row = choose_by_time(
-        operator.kind,
-        relevance,
-        np.array(found.order[: len(read)], dtype=np.int64),
-        asks=np.array([asks(one.quote) for one in read], dtype=np.bool_),
-        within=within,
-        anchored=_anchored(anchor, read),
-    )
-    if row is None:
-        return None
-    why = _WHY.get(operator.kind, "said last of what answers").format(anchor=anchor)
-    return leaf_key(read[row]), f"{operator.kind}: {why}"
-
-
-def led(found: SearchOutcome, key: LeafKey, why: str) -> SearchOutcome:
-    """Return what was found with one evidence in front, for a reason."""
-    chosen = next(one for one in found.evidence if leaf_key(one) == key)
-    return replace(
-        found,
-        evidence=[replace(chosen, why=why), *(one for one in found.evidence if one is not chosen)],
-        notes={**found.notes, "time_order": {"why": why, "turns": 1}},
-    )
-
-
-def _about(entities: Sequence[str], read: Sequence[Evidence]) -> NDArray[np.bool_]:
-    """Return what the first person of a question says or is named in; everything where that is little."""
-    every = np.ones(len(read), dtype=np.bool_)
-    if not entities:
-        return every
-    name, key = entities[0].casefold(), entity_key(entities[0])
-    found = np.array(
-        [entity_key(one.speaker) == key or name in f"{one.text} {one.quote}".casefold() for one in read],
-        dtype=np.bool_,
-    )
-    return found if found.sum() >= _FEWEST else every
-
-
-def _anchored(anchor: str, read: Sequence[Evidence]) -> NDArray[np.bool_]:
-    """Return what has most of an anchor's words: as many as any, and at least half."""
-    wanted = set(question_tokens(anchor))
-    if not wanted:
-        return np.zeros(len(read), dtype=np.bool_)
-    share = np.array(
-        [len(wanted & set(question_tokens(f"{one.text} {one.quote}"))) / len(wanted) for one in read]
-    )
-    covered: NDArray[np.bool_] = share >= max(_COVERED, share.max(initial=0.0))
-    return covered
-
-
 WARNING_CHARS = 600
 """Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
 BEFORE_CHARS = 120
@@ -294,29 +187,7 @@ _FRAME = 3
 """Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
 
 
-def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[TurnHit | NodeHit]) -> list[str]:
-    """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node.
-
-    So it is where that turn says what is hidden.
-    """
-    turns = snapshot.turns
-    before = [int(turns.previous[hit.turn]) if isinstance(hit, TurnHit) else -1 for hit in hits]
-    previous = [row if row >= 0 and not turns.muted[row] else -1 for row in before]
-    texts = turns_with_ids(tx, [int(snapshot.turns.ids[row]) for row in previous if row >= 0])
-    found = []
-    for row in previous:
-        turn = texts[int(snapshot.turns.ids[row])] if row >= 0 else None
-        found.append("" if turn is None else turn_text(turn.speaker, turn.text))
-    return found
-
-
-def said_order(snapshot: Snapshot, hits: Sequence[TurnHit | NodeHit]) -> list[int]:
-    """Return the place of each hit's turn in the order in which turns were said; -1 for a node."""
-    places = turn_places(snapshot)
-    return [int(places[hit.turn]) if isinstance(hit, TurnHit) else -1 for hit in hits]
-
-
-def rerank_text(before: str, one: Evidence) -> str:
+def rerank_text(before: tuple[str, str], one: Evidence) -> str:
     """Return what the reranker reads of a candidate: the turn, after the one before it.
 
     The turn before says what "it" and "there" are. Measured against the turn alone, and against the statement
@@ -324,8 +195,13 @@ def rerank_text(before: str, one: Evidence) -> str:
     """
     if one.kind == "memory":
         return one.text
-    read = one.read if len(one.read) <= READ_CHARS else one.text
-    return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, read)}".strip()
+    return pair_text(before, one.speaker, one.read if len(one.read) <= READ_CHARS else one.text)
+
+
+def pair_text(before: tuple[str, str], speaker: str, text: str) -> str:
+    """Return a turn behind the end of the one before it, which is (speaker, text), as a cross-encoder reads it."""
+    front = turn_text(*before)[-BEFORE_CHARS:] if before[1] else ""
+    return f"{front} {turn_text(speaker, text)}".strip()
 
 
 def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
@@ -340,59 +216,49 @@ def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
 async def second_look(
     reranker: Reranker,
     question: str,
-    plan: QuestionPlan,
     found: SearchOutcome,
+    before: Mapping[tuple[str, str], tuple[str, str]],
     *,
     top: int,
     tokens: int,
     weight: float,
-    by_time: bool,
-    judge: Judge | None = None,
 ) -> tuple[SearchOutcome, list[str]]:
-    """Order the best candidates by their score plus the reranker's, and let one lead that answers by its time.
+    """Read the best candidates with a reranker: its logits, if there are weights for them, are for the ranker, else its scores are added.
 
-    Where the answer is to be chosen by its time, the core of the question and each turn alone are read, else the question and each
-    turn behind the one before it. A reranker that fails leaves the order as it is, with a warning.
+    A reranker that fails leaves the order as it is, with a warning.
 
     Args:
-        reranker: scores the candidates.
+        reranker: scores the candidates, each turn behind the one before it.
         question: as it was asked.
-        plan: of the question.
         found: the candidates, best first.
+        before: where they were said -> speaker and text of the turn before.
         top: most candidates to read (`Config.rerank_top`).
         tokens: about the most tokens to read (`Config.rerank_tokens`).
         weight: of the reranker's score (`Ranking.rerank`).
-        by_time: whether an answer may be chosen by its time.
-        judge: joins the relevance of candidates and logits of the reranker, if those are what it gives.
     """
-    tells = bool(getattr(reranker, "logits", False))
-    operator = operator_of(plan, found) if by_time and tells else None
-    asked = asked_in(question) if operator is None or plan.core is None else plan.core
-    pool = found.evidence[:top]
-    before = found.before[: len(pool)] if operator is None else [""] * len(pool)
-    texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]
+    asked, pool = asked_in(question), found.evidence[:top]
+    texts = [rerank_text(before.get(one.place, ("", "")), one) for one in pool]
     texts = texts[: within_tokens(asked, texts, tokens)]
     try:
         told = await reranker.score(asked, texts)
         scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
     except ModelError as exc:
         return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
-    first = pool[: len(texts)]
-    if tells and judge is not None:
-        known = np.array([np.nan if one.relevance is None else one.relevance for one in first])
-        first = [
-            one if one.relevance is None else replace(one, relevance=own)
-            for one, own in zip(first, judge.seen(known, scores).tolist(), strict=True)
-        ]
+    first, known = pool[: len(texts)], dict(found.known)
+    evidence: Sequence[Evidence] = first
+    if weights_for(reranker.model_id) is None or any(one.relevance is None for one in first):
+        evidence = reranked(first, scores, weight, found.leads)
+    else:
+        for one, logit in zip(first, scores.tolist(), strict=True):
+            if (key := leaf_key(one)) in known:
+                known[key] = {**known[key], "logit": logit}
     done = replace(
         found,
-        evidence=[*reranked(first, scores, weight, found.leads), *found.evidence[len(first) :]],
+        evidence=[*evidence, *found.evidence[len(first) :]],
         reranker=reranker.model_id,
         places={leaf_key(one): place for place, one in enumerate(first, 1)},
+        known=known,
     )
-    chosen = None if operator is None else answer_by_time(plan, operator, found, scores)
-    if chosen is not None:
-        done = led(done, *chosen)
     return done, []
 
 

@@ -12,8 +12,9 @@ alone: any number answers "How many?". A table per language (`memforest/data/ask
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
 it replies to. How likely each piece is a right answer is a softmax over the pieces and "none": the weight of a piece is the
 exponential of a weighted sum of its features (`read_features`), that of "none" is 1. So pieces compete: of two that look alike
-neither is sure. The weights come from `scripts/calibrate_answers.py`, fitted to which pieces were right answers in
-conversations written for it; the chance of a piece is no promise for other talk.
+neither is sure. The weights come from `scripts/train_ranking.py`, fitted to which pieces were right answers in
+conversations written for it; the chance of a piece is no promise for other talk. The same sums order the first pieces of every
+search (`memforest.read.answer.ranked`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import asyncio
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -31,8 +31,7 @@ from importlib.resources import files
 from typing import Literal, get_args
 
 from memforest.config import ANSWER_THRESHOLD
-from memforest.errors import ModelError, StepError
-from memforest.ports import Answer, AnswerEvidence, Reranker
+from memforest.ports import Answer, AnswerEvidence
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.drafts import with_name_spanish
@@ -141,29 +140,35 @@ def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: 
     return kind == "person" and not kinship(code).isdisjoint(_WORD.findall(text.lower()))
 
 
-NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
+BY_WORDS = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads", "perhaps", "by_assistant")
+"""What counts without vectors."""
+NAMES = (*BY_WORDS, "relevance", "succeeds", "ended")
 """What counts, beside the logit of a cross-encoder."""
 
 Weights = Mapping[str, float]
 
 
 @cache
-def weights_for(model: str | None) -> Weights | None:
-    """Return the weights for a cross-encoder, or for words alone if `model` is None; None if it was not calibrated."""
+def weights_for(scorer: str) -> Weights | None:
+    """Return the weights for what is known: "words", "relevance", or a cross-encoder's id; None if it was not calibrated."""
     text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
-    scorer = json.loads(text)["scorers"].get(model or "words")
-    return None if scorer is None else scorer["weights"]
+    found = json.loads(text)["scorers"].get(scorer)
+    return None if found is None else found["weights"]
 
 
-def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
-    """Return each piece's chance to be a right answer, in [0, 1]; the sum is the chance that any of them is.
-
-    >>> [round(one, 2) for one in chances([{"said": 1.0}, {"said": 0.0}], {"said": 2.0, "bias": -1.0})]
-    [0.67, 0.09]
-    """
-    sums = [
+def logits_of(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
+    """Return, for each piece, the logarithm of how much likelier it is a right answer than that none is."""
+    return [
         weights["bias"] + sum(weights.get(name, 0.0) * value for name, value in one.items()) for one in known
     ]
+
+
+def chances(sums: Sequence[float]) -> list[float]:
+    """Return each piece's chance to be a right answer, in [0, 1], given their `logits_of`; the sum is the chance that any of them is.
+
+    >>> [round(one, 2) for one in chances([1.0, -1.0])]
+    [0.67, 0.09]
+    """
     top = max([0.0, *sums])
     parts = [math.exp(one - top) for one in sums]
     total = sum(parts) + math.exp(-top)
@@ -330,27 +335,70 @@ def read_features(
     - ``replied``: the share that the turn before says, where it asks and another speaker replies;
     - ``lacks``: whether the turn lacks the kind of answer asked for;
     - ``new``: the logarithm of how many words are not the question's;
-    - ``leads``: whether time order put it first.
+    - ``leads``, ``perhaps``: whether time order put it first, for sure or perhaps;
+    - ``by_assistant``, ``succeeds``, ``ended``: as in `AnswerEvidence`;
+    - ``relevance``: the logarithm of the odds of its relevance, where it has one;
+    - ``logit``: that of a cross-encoder, where one has read it.
     """
     names = frozenset[str]().union(*(names_inside(one.evidence.quote) for one in pieces))
     heard = _share(asked, [any(piece.says(stem) for piece in pieces) for stem in asked.content], empty=1.0)
     found = []
     for piece in able:
+        one = piece.evidence
         says = [piece.says(stem) for stem in asked.content]
         before = [piece.before.say(stem) for stem in asked.content]
         found.append(
             {
-                "place": math.log1p(pieces.index(piece)),
+                "place": math.log1p(pieces.index(piece) if one.place is None else one.place),
                 "said": _share(asked, says, empty=NO_CONTENT),
                 "hits": float(sum(says)),
                 "heard": heard,
                 "replied": piece.replies * _share(asked, before, empty=0.0),
                 "lacks": float(_lacks(asked, piece, names)),
                 "new": math.log1p(len(piece.turn.stems - asked.stems)),
-                "leads": float(piece.evidence.leads),
+                "leads": float(one.leads),
+                "perhaps": float(one.perhaps),
+                "by_assistant": float(one.by_assistant),
+                "succeeds": one.succeeds,
+                "ended": one.ended,
+                "relevance": 0.0 if one.relevance is None else _odds(one.relevance),
+                "logit": one.logit or 0.0,
             }
         )
     return found
+
+
+def _odds(share: float) -> float:
+    share = min(max(share, 1e-4), 1 - 1e-4)
+    return math.log(share / (1 - share))
+
+
+def rank_logits(
+    asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece], reranker: str = ""
+) -> list[float]:
+    """Return, for each piece in `able`, the logarithm of how much likelier it is a right answer than that none is.
+
+    The weights are those for what is known of all of them: words, relevance too, or a cross-encoder's logits as well.
+
+    Args:
+        asked: the question.
+        able: the pieces that may answer.
+        pieces: all that were read.
+        reranker: the cross-encoder's id, "" for none.
+    """
+    told = [piece.evidence for piece in able]
+    weights = weights_for("words")
+    if all(one.relevance is not None for one in told):
+        weights = weights_for("relevance")
+        if all(one.logit is not None for one in told):
+            weights = weights_for(reranker) or weights
+    assert weights is not None, "the weights for words and for relevance are in the package"
+    return logits_of(read_features(asked, able, pieces), weights)
+
+
+def named(one: AnswerEvidence) -> AnswerEvidence:
+    """Return a piece whose text is its statement, or the turn with its speaker, so that it has the person who acts."""
+    return replace(one, text=one.statement or f"{one.speaker}: {one.text}")
 
 
 def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float:
@@ -390,18 +438,17 @@ MAX_ITEMS = 5
 """Quotes in the answer to a list question."""
 LEAST_CHANCE = 0.05
 """Least chance of either turn of an exchange that is quoted as a whole."""
-LISTED = 0.25
+LISTED = 0.2
 """Least chance of a quote in a list, as a share of the best one's."""
-BEFORE_CHARS = 120
-"""Characters of the turn before that a cross-encoder reads in front of a piece."""
+SURE = 2.0
+"""Added to the logit of what time order surely chose: the conversations of the fit have too little of that to tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPiece:
-    """A piece that may answer, its features by name, and its chance to be a right answer."""
+    """A piece that may answer, and its chance to be a right answer."""
 
     piece: EvidencePiece
-    known: Mapping[str, float]
     chance: float
 
 
@@ -410,7 +457,7 @@ class LocalAnswerer:
 
     Args:
         threshold: least score of an answer, in [0, 1].
-        reranker: a cross-encoder that reads the candidates too; one without calibrated weights is not asked.
+        reranker: id of the cross-encoder whose logits evidence has, "" for none.
         zone: whose days are named.
     """
 
@@ -420,28 +467,19 @@ class LocalAnswerer:
         self,
         *,
         threshold: float = ANSWER_THRESHOLD,
-        reranker: Reranker | None = None,
+        reranker: str = "",
         zone: tzinfo = timezone.utc,
     ) -> None:
         self._threshold = threshold
-        self._reranker = reranker if reranker and weights_for(reranker.model_id) else None
+        self._reranker = reranker
         self._zone = zone
 
     async def answer(
         self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
     ) -> Answer:
-        """Return quotes of evidence, or an answer whose text is None, with the nearest evidence if there is any.
-
-        Raises:
-            StepError: if the cross-encoder cannot be used.
-        """
+        """Return quotes of evidence, or an answer whose text is None, with the nearest evidence if there is any."""
         question = asked_in(question)
-        # The text of each is its statement, or the turn with its speaker, so that it has the person who acts.
-        given = [
-            (at, replace(one, text=one.statement or f"{one.speaker}: {one.text}"))
-            for at, one in enumerate(evidence)
-            if one.turns is None
-        ][:TOP]
+        given = [(at, named(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
         if not given:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
@@ -455,7 +493,7 @@ class LocalAnswerer:
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
-        scored = await self.scored(question, asked, able, pieces)
+        scored = self.scored(asked, able, pieces)
         chosen, score = listed(scored) if plan.kind == "list" else best(scored)
         if score < self._threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
@@ -465,31 +503,13 @@ class LocalAnswerer:
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
         return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
-    async def scored(
-        self,
-        question: str,
-        asked: QuestionWords,
-        able: Sequence[EvidencePiece],
-        pieces: Sequence[EvidencePiece],
+    def scored(
+        self, asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
     ) -> list[ScoredPiece]:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
-        known, model = read_features(asked, able, pieces), None
-        if self._reranker is not None and _is_latin(question):
-            texts = []  # a turn with its speaker, behind the end of the turn before
-            for one in (piece.evidence for piece in able):
-                speaker, before = one.before
-                front = f"{speaker}: {before[-BEFORE_CHARS:]} " if before else ""
-                texts.append(f"{front}{one.speaker}: {one.quote}")
-            try:
-                logits = await self._reranker.score(question, texts)
-            except ModelError as exc:
-                raise StepError(f"{exc}: evidence is judged by words alone") from exc
-            known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
-            model = self._reranker.model_id
-        weights = weights_for(model)
-        # There are always weights for words; those of a reranker were looked up when it was chosen.
-        assert weights is not None
-        return [ScoredPiece(*one) for one in zip(able, known, chances(known, weights), strict=True)]
+        logits = rank_logits(asked, able, pieces, self._reranker)
+        shares = chances([one + SURE * piece.evidence.leads for one, piece in zip(logits, able, strict=True)])
+        return [ScoredPiece(*one) for one in zip(able, shares, strict=True)]
 
     def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
         """Return the quote, with the value of a timeline or the time that was asked for in front of it."""
@@ -601,9 +621,3 @@ def _as_written(value: str, quote: str) -> str:
     at = text.casefold().find(value.casefold()) if value else -1
     found = text[at : at + len(value)] if at >= 0 else ""
     return found if found.casefold() == value.casefold() else ""  # folding may change lengths
-
-
-def _is_latin(text: str) -> bool:
-    """Return whether most letters are Latin: the calibrated cross-encoders know no other script."""
-    latin = ["LATIN" in unicodedata.name(char, "") for char in text if char.isalpha()]
-    return sum(latin) * 2 >= len(latin)

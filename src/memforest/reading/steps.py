@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest.config import Config, RerankerSetting, is_reranker
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
 from memforest.models.calls import Calls, Trace
-from memforest.models.catalog import open_reranker
+from memforest.models.catalog import open_pair_reader, open_reranker
 from memforest.models.local import CallableReranker
 from memforest.ports import (
     Answerer,
@@ -55,6 +54,8 @@ class Steps:
     """Reads the chunks on which the extractor fails: without any model."""
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
+    pair_reader: Reranker | None = None
+    """Reads the best evidence for the local answerer: the reranker, or without one what the package has; None without its weights."""
     judge: Judge | None = None
     """None when rules alone decide about near-duplicates."""
     guide: BrowsePlanner | None = None
@@ -128,15 +129,21 @@ def choose_steps(config: Config) -> Steps:
     calls = _calls(config)
     by_chat = {} if calls is None else _by_chat(calls, config)
     reranker = _reranker(config.reranker)
-    local = partial(LocalAnswerer, threshold=config.answer_threshold, zone=config.zone)
+    closest = reranker or open_pair_reader()
+    local = LocalAnswerer(
+        threshold=config.answer_threshold,
+        reranker="" if closest is None else closest.model_id,
+        zone=config.zone,
+    )
     return Steps(
         extractor=config.extractor or by_chat.get("extract") or LocalExtractor(timezone=config.zone),
         reader=LocalExtractor(timezone=config.zone),
         summariser=config.summariser or by_chat.get("summarise") or LocalSummariser(),
         planner=config.planner or RulePlanner(zone=config.zone),
-        answerer=config.answerer or by_chat.get("answer") or local(reranker=reranker),
-        fallback=local(),
+        answerer=config.answerer or by_chat.get("answer") or local,
+        fallback=local,
         reranker=reranker,
+        pair_reader=closest,
         judge=by_chat.get("judge"),
         guide=by_chat.get("plan"),
         browser=by_chat.get("browse"),

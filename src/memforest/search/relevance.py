@@ -9,7 +9,7 @@ one scale. Weights belong to an embedder and to English; of another one, and of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Judge:
 
     `said`, `spoken` and `asked`, shape (d,): the mean vector of statements, turns and questions. `stance`: as in `Reader`.
     `seeks`, shape (d + 1,), is a logistic over a question's vector. `pair_shift`, `pair_scale`, `pair_hidden` and `pair_out` are those of
-    the two layers over `features`. `second`, shape (3,), are weights of the logit of a relevance and of a cross-encoder, and the bias.
+    the two layers over `features`.
     """
 
     said: Floats
@@ -48,7 +48,6 @@ class Judge:
     pair_scale: Floats
     pair_hidden: Floats
     pair_out: Floats
-    second: Floats
 
     def of_features(self, seeking: float, found: Floats) -> Floats:
         """Return the relevance of statements, shape (n,), given the logit of `seeking` and their `features`."""
@@ -60,13 +59,6 @@ class Judge:
     def seeking(self, question: Floats) -> float:
         """Return the logit of how likely a question, by its vector, asks for something that somebody has told."""
         return float(SCALE * (question - self.said) @ self.seeks[:-1] + self.seeks[-1])
-
-    def seen(self, relevance: Floats, logits: Floats) -> Floats:
-        """Return the relevance of candidates that a cross-encoder has read, shape (n,), given its logits."""
-        before = np.clip(relevance, 1e-6, 1 - 1e-6)
-        joined = self.second @ np.stack([np.log(before / (1 - before)), logits, np.ones(len(logits))])
-        after: Floats = 1 / (1 + np.exp(-joined))
-        return after
 
 
 def features(near: Floats, turn: Floats, others: Floats, many: int, share: Floats, stance: Floats) -> Floats:
@@ -113,21 +105,8 @@ class Relevance:
         return [next(judged) if isinstance(hit, TurnHit) else None for hit in hits]
 
 
-LIKELY, CLEAR = 0.05, 0.5
-"""Least relevance of what leads because it was said later; and from which on evidence is clear: what is only perhaps an answer in
-the order of time, and less relevant than the former, does not overtake it. Of what leads perhaps most is right though something else is
-more relevant: to ask for as much relevance cost 13 of 79 points of the generated timelines."""
-
-
-def without_doubt(hits: list[TurnHit | NodeHit], read: Relevance) -> list[TurnHit | NodeHit]:
-    """Return hits, best first, so that nothing that leads only perhaps overtakes clear evidence."""
-    perhaps = [hit for hit in hits if isinstance(hit, TurnHit) and hit.perhaps]
-    others = [hit for hit in hits if hit not in perhaps] if perhaps else []
-    doubted, clear = ([one or 0.0 for one in read.of(some)] for some in (perhaps, others))
-    if max(clear, default=0.0) < CLEAR or max(doubted, default=0.0) >= LIKELY:
-        return hits
-    plain = [replace(hit, why="", lead=0, ordered=False, perhaps=False) for hit in perhaps]
-    return sorted([*plain, *others], key=lambda hit: -round(hit.score, 9))
+LIKELY = 0.05
+"""Least relevance of what leads because it was said later."""
 
 
 def _judged(tx: Tx, snapshot: Snapshot, judge: Judge, request: Search, hits: Sequence[TurnHit]) -> Floats:

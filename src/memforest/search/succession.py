@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from memforest.reading.phrases import is_person
 from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
-from memforest.search.filters import Allowed, Search
+from memforest.search.filters import Allowed, Search, TurnHit
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
@@ -237,6 +237,38 @@ def successor(
     if not of_person[best] or logits[best] < max(LEAST, SPREAD + math.log(many)):
         return None
     return int(rows[best]), bool(logits[best] >= SURE)
+
+
+def standing(
+    snapshot: Snapshot, reader: Reader | None, request: Search, hits: Sequence[TurnHit]
+) -> list[tuple[float, float]]:
+    """Return, of each of some hits, how likely it tells how something stands since another of them told it, and how likely another does so of it.
+
+    Both are in 0..1, and 0 where a question does not ask how something stands at its present, or without weights.
+    """
+    question = request.bare_vector
+    if (
+        reader is None
+        or question is None
+        or not reader.asks_of_present(request.plan, question.astype(np.float64))
+    ):
+        return [(0.0, 0.0)] * len(hits)
+    facts, turns = snapshot.facts.vectors, snapshot.turns
+    rows = [facts[hit.fact] if hit.fact >= 0 else turns.vectors[hit.turn] for hit in hits]
+    said = turns.said_ms[[hit.turn for hit in hits]]
+    likely = np.zeros((len(hits), len(hits)))
+    for row, vector in enumerate(rows):
+        later = np.flatnonzero(said >= said[row] + APART_MS)
+        if len(later):
+            told = np.stack([rows[at] for at in later.tolist()]).astype(np.float64)
+            logits = reader.logits(
+                question.astype(np.float64),
+                vector.astype(np.float64),
+                told,
+                named=np.zeros(len(later), dtype=np.bool_),
+            )
+            likely[row, later] = 1 / (1 + np.exp(-logits))
+    return list(zip(likely.max(0).tolist(), likely.max(1).tolist(), strict=True)) if hits else []
 
 
 def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[tuple[int, int]]:

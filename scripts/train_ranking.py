@@ -1,0 +1,399 @@
+"""Fits how likely each piece of evidence answers a question to conversations written for it, and writes the weights.
+
+    python scripts/train_ranking.py [--check]
+
+`data/asked` has conversations with questions, written by five hands, and so has `benchmarks/asking`, in another form. Every
+conversation is written to a memory, with each installed embedder and with words alone, and every question is asked.
+`memforest.reading.answer_local` says what is known of each of the first pieces, and a softmax over them and "none" is fitted to which
+of them say the answer: the most likely weights with a ridge of 3 on standardised inputs, by Newton's method.
+
+The heads of the cross-encoders come first (`OnnxCrossEncoder`): a logistic over what they read of a question and a text, fitted to the
+same pieces and to `data/pairs`, where nine hands wrote texts with questions that they answer and such that they only seem to. The
+logits that the softmax is fitted to are those of heads that had not seen the conversation.
+
+What is printed was held out: the weights for a conversation are fitted to the others. `UNFITTED` ones, which are not English, are in no
+fit. `first` is the share of answerable questions whose likeliest piece answers; `right` and `wrong` are those that were answered so at
+a threshold, and `answered` the unanswerable ones that were.
+
+With `--check` nothing is written, and the exit code says whether the committed weights are what would be written. Both embedders and
+the cross-encoder (extra ``[bge]``) must be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest import Config, MemForest
+from memforest.models import MINILM_PAIRS, MS_MARCO, OnnxModel
+from memforest.models.onnx import OnnxCrossEncoder
+from memforest.ports import Answer, AnswerEvidence
+from memforest.read.rerank import pair_text
+from memforest.reading.answer_local import (
+    BY_WORDS,
+    NAMES,
+    chances,
+    logits_of,
+    named,
+    read_features,
+    read_pieces,
+    read_question,
+)
+from memforest.reading.clauses import asked_in
+from memforest.records import QuestionPlan
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent.parent
+ASKED, PAIRS, ASKING = ROOT / "data" / "asked", ROOT / "data" / "pairs", ROOT / "benchmarks" / "asking"
+TABLE = ROOT / "src" / "memforest" / "data" / "answer_scores.json"
+VERSION = 3
+"""Of the rule above; counted up when it changes."""
+UNFITTED = ("espanol", "zhongwen")
+PLAIN = tuple(path.stem for path in ASKING.glob("*.toml"))
+EMBEDDERS = ("minilm-l6-v2-int8", "bge-small-en-v1.5-int8", "none")
+REFERENCE = "2025-11-15"
+RIDGE = 3.0
+OF_ASSISTANT = 300.0
+"""The ridge of `by_assistant`: the conversations ask for little that an assistant said, so they would have it answer nothing."""
+HEAD_RIDGE, FOLDS = 300.0, 3
+PIECES, READ = 20, 12
+"""Pieces that are ranked, and that a cross-encoder reads."""
+THRESHOLDS = (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation: sessions of turns, and questions (asker, text, texts of which each turn with one answers, when it is asked)."""
+
+    name: str
+    sessions: Sequence[Sequence[Mapping[str, str]]]
+    questions: Sequence[tuple[str, str, Sequence[str], str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What is known of the first pieces for a question, and which of them answer it."""
+
+    talk: str
+    plain: bool
+    """Whether it is of `benchmarks/asking`, where most questions have words of their answers: words alone answer no others."""
+    answerable: bool
+    question: str
+    texts: Sequence[str]
+    """What a cross-encoder reads of each piece."""
+    known: Sequence[dict[str, float]]
+    right: Sequence[bool]
+
+
+class Recorder:
+    """An answerer that keeps what it is given, and answers nothing."""
+
+    name = "recorder"
+
+    def __init__(self) -> None:
+        self.given: tuple[str, QuestionPlan, Sequence[AnswerEvidence]] | None = None
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Keep the question and the evidence."""
+        self.given = question, plan, evidence
+        return Answer(None)
+
+
+def talks() -> Iterator[Talk]:
+    """Yield the conversations of both folders."""
+    for path in sorted(ASKED.glob("*.toml")):
+        for one in tomllib.loads(path.read_text(encoding="utf-8"))["conversation"]:
+            turns = one["turn"]
+            sessions = [
+                [
+                    {
+                        "speaker": turn["speaker"],
+                        "role": turn["role"],
+                        "text": turn["text"],
+                        "timestamp": turn["at"],
+                    }
+                    for turn in some
+                ]
+                for _, some in groupby(turns, key=lambda turn: turn["session"])
+            ]
+            questions = [
+                (
+                    ask["asker"],
+                    ask["question"],
+                    [turns[at - 1]["text"] for at in ask["turns"]],
+                    turns[-1]["at"],
+                )
+                for ask in one["question"]
+            ]
+            yield Talk(one["id"], sessions, questions)
+    for path in sorted(ASKING.glob("*.toml")):
+        world = tomllib.loads(path.read_text(encoding="utf-8"))
+        asked = [(world["user"], question, golds, REFERENCE) for question, *golds in world["questions"]]
+        yield Talk(path.stem, list(_sessions(world["talk"])), asked)
+
+
+def _sessions(talk: str) -> Iterator[list[dict[str, str]]]:
+    """Yield the sessions of a conversation written as ``# time`` and ``speaker: text`` lines."""
+    for block in talk.strip().split("# ")[1:]:
+        when, *lines = block.strip().splitlines()
+        at = f"{when.strip().replace(' ', 'T')}:00Z"
+        pairs = (line.partition(": ") for line in lines)
+        yield [{"speaker": who.strip(), "text": text, "timestamp": at} for who, _, text in pairs]
+
+
+def picks(embedder: str) -> list[Pick]:
+    """Ask every question of every conversation."""
+    found: list[Pick] = []
+    for talk in talks():
+        recorder = Recorder()
+        config = Config(embedder=embedder, answerer=recorder)
+        with tempfile.TemporaryDirectory(prefix="ranking-") as folder, MemForest(folder, config) as forest:
+            askers: dict[str, str] = {}
+            for asker, question, golds, at in talk.questions:
+                if asker not in askers:
+                    askers[asker] = f"asker-{len(askers)}"
+                    forest.register_user(askers[asker], display_name=asker or None)
+                    for number, turns in enumerate(talk.sessions):
+                        forest.ingest_session(askers[asker], f"s{number}", turns)
+                recorder.given = None
+                forest.ask(askers[asker], question, reference_date=at, top_k=PIECES, min_relevance=0.0)
+                if recorder.given is not None:
+                    found.append(_pick(talk.name, golds, *recorder.given))
+    return found
+
+
+def _pick(
+    talk: str, golds: Sequence[str], question: str, plan: QuestionPlan, evidence: Sequence[AnswerEvidence]
+) -> Pick:
+    asked = asked_in(question)
+    read = [one for one in evidence if one.turns is None]
+    pieces = read_pieces(enumerate(map(named, read)))
+    known = read_features(read_question(asked, plan), pieces, pieces)
+    texts = [pair_text(one.before, one.speaker, one.quote) for one in read]
+    return Pick(
+        talk, talk in PLAIN, bool(golds), asked, texts, known, [any(gold in one.quote for gold in golds) for one in read]
+    )
+
+
+class Pairs(NamedTuple):
+    """Questions and texts as a cross-encoder reads them, shape (n, 3 d), and whether the text answers."""
+
+    states: NDArray[np.float64]
+    answers: NDArray[np.float64]
+
+
+def read_pairs(reader: OnnxCrossEncoder) -> Pairs:
+    """Return the pairs of `data/pairs`."""
+    pairs: list[tuple[str, str]] = []
+    answers: list[float] = []
+    for path in sorted(PAIRS.glob("*.toml")):
+        for one in tomllib.loads(path.read_text(encoding="utf-8"))["said"]:
+            text = pair_text(("someone", one["before"]), one["speaker"], one["text"])
+            pairs += [(question, text) for question in (*one["answered"], *one["unanswered"])]
+            answers += [1.0] * len(one["answered"]) + [0.0] * len(one["unanswered"])
+    return Pairs(states_of(reader, pairs), np.array(answers))
+
+
+def states_of(reader: OnnxCrossEncoder, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+    """Return what the head of a cross-encoder reads of pairs, shape (n, 3 d); equal ones are read once."""
+    distinct = list(dict.fromkeys(pairs))
+    with ThreadPoolExecutor(2) as threads:
+        made = dict(zip(distinct, threads.map(lambda pair: reader.states(*pair), distinct), strict=True))
+    return np.stack([made[pair] for pair in pairs])
+
+
+def fit_head(pairs: Pairs) -> NDArray[np.float64]:
+    """Return the weights of a head, the bias last: a logistic with a ridge of `HEAD_RIDGE` on standardised states, by Newton's method."""
+    mean, spread = pairs.states.mean(0), pairs.states.std(0) + 1e-6
+    z = np.c_[(pairs.states - mean) / spread, np.ones(len(pairs.states))]
+    b, ridge = np.zeros(z.shape[1]), np.r_[np.full(z.shape[1] - 1, HEAD_RIDGE), 0.0]
+    for _ in range(8):
+        told = 1 / (1 + np.exp(-z @ b))
+        slope = z.T @ (told - pairs.answers) + ridge * b
+        bend = (z * (told * (1 - told) + 1e-4)[:, None]).T @ z + np.diag(ridge + 1e-9)
+        step = np.linalg.solve(bend, slope)
+        b -= step
+        if np.abs(step).max() < 1e-5:
+            break
+    weights = b[:-1] / spread
+    head: NDArray[np.float64] = np.r_[weights, b[-1] - weights @ mean]
+    return head
+
+
+def with_logits(found: Sequence[Pick], reader: OnnxCrossEncoder) -> tuple[list[Pick], NDArray[np.float64]]:
+    """Return picks with the logits of heads that had not seen their conversations, and the head that is fitted to all."""
+    found = [
+        replace(pick, texts=pick.texts[:READ], known=pick.known[:READ], right=pick.right[:READ])
+        for pick in found
+        if pick.known
+    ]
+    pairs = read_pairs(reader)
+    read = [(pick.question, text) for pick in found for text in pick.texts]
+    states = states_of(reader, read)
+    once = np.isin(np.arange(len(read)), list({pair: at for at, pair in enumerate(read)}.values()))
+    right = np.array([float(one) for pick in found for one in pick.right])
+    talks_of = list(dict.fromkeys(pick.talk for pick in found))
+    fold = np.array([talks_of.index(pick.talk) % FOLDS for pick in found for _ in pick.right])
+    fitted = np.array([pick.talk not in UNFITTED for pick in found for _ in pick.right])
+
+    def head(take: NDArray[np.bool_]) -> NDArray[np.float64]:
+        take = take & fitted & once
+        return fit_head(Pairs(np.r_[states[take], pairs.states], np.r_[right[take], pairs.answers]))
+
+    logits = np.zeros(len(states))
+    for one in range(FOLDS):
+        weights = head(fold != one)
+        logits[fold == one] = states[fold == one] @ weights[:-1] + weights[-1]
+    each = np.split(logits, np.cumsum([len(pick.right) for pick in found])[:-1])
+    made = [
+        replace(
+            pick, known=[{**one, "logit": float(logit)} for one, logit in zip(pick.known, some, strict=True)]
+        )
+        for pick, some in zip(found, each, strict=True)
+    ]
+    return made, head(np.ones(len(states), dtype=np.bool_))
+
+
+def fit(found: Sequence[Pick], names: Sequence[str]) -> dict[str, float]:
+    """Return the weights by name, with the bias, that make the pieces that are right, or none, likeliest.
+
+    Where several pieces are right, that any of them is counts; the chance of "none" is right where no piece is.
+    """
+    used = [pick for pick in found if pick.known]
+    x = np.array([[one[name] for name in names] for pick in used for one in pick.known])
+    mean, spread = x.mean(0), np.where(x.std(0) > 0, x.std(0), 1.0)
+    z = np.c_[(x - mean) / spread, np.ones(len(x))]
+    ends = np.cumsum([len(pick.known) for pick in used])
+    groups = [
+        (z[end - len(pick.known) : end], np.array(pick.right)) for pick, end in zip(used, ends, strict=True)
+    ]
+    b = np.zeros(z.shape[1])
+    ridge = np.diag([*(OF_ASSISTANT if name == "by_assistant" else RIDGE for name in names), 0.0])
+    for _ in range(60):
+        gradient, curvature = ridge @ b, ridge.copy()
+        for rows, right in groups:
+            slope, bend = _slopes(rows, right, b)
+            gradient, curvature = gradient + slope, curvature + bend
+        step = np.linalg.solve(curvature, gradient)
+        step /= max(1.0, float(np.abs(step).max()))  # far from the best weights a whole step may overshoot
+        b -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    weights = b[:-1] / spread
+    return {
+        **{name: round(float(w), 3) for name, w in zip(names, weights, strict=True)},
+        "bias": round(float(b[-1] - weights @ mean), 3),
+    }
+
+
+def _slopes(
+    rows: NDArray[np.float64], right: NDArray[np.bool_], b: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the gradient of one question's loss, and a bound of its curvature: that of the softmax over all pieces."""
+    sums = rows @ b
+    parts = np.exp(sums - max(0.0, float(sums.max())))
+    p = parts / (parts.sum() + np.exp(-max(0.0, float(sums.max()))))
+    q = parts * right / (parts @ right) if right.any() else np.zeros(len(rows))
+    slope: NDArray[np.float64] = rows.T @ (p - q)
+    mean = rows.T @ p
+    bend: NDArray[np.float64] = (rows * p[:, None]).T @ rows - np.outer(mean, mean)
+    return slope, bend
+
+
+def head_path(model: OnnxModel) -> Path:
+    """Return where the head of a cross-encoder is."""
+    return TABLE.parent / f"pairs-{model.name}-{model.sha256[:8]}.npz"
+
+
+def outcome(pick: Pick, weights: Mapping[str, float]) -> tuple[float, bool]:
+    """Return the chance of the likeliest piece, and whether it is right."""
+    if not pick.known:
+        return 0.0, False
+    shares = chances(logits_of(pick.known, weights))
+    best = int(np.argmax(shares))
+    return shares[best], pick.right[best]
+
+
+def report(name: str, found: Sequence[Pick], names: Sequence[str]) -> None:
+    """Print how the questions end with weights that are fitted to the other conversations."""
+    ended: dict[bool, list[tuple[float, bool]]] = {True: [], False: []}
+    for talk in dict.fromkeys(one.talk for one in found if one.talk not in UNFITTED):
+        weights = fit([one for one in found if one.talk not in (talk, *UNFITTED)], names)
+        for one in found:
+            if one.talk == talk:
+                ended[one.answerable].append(outcome(one, weights))
+    able, unable = ended[True], ended[False]
+    print(
+        f"{name}: {len(able)} answerable, {len(unable)} not; first {100 * np.mean([right for _, right in able]):.1f}"
+    )
+    for bar in THRESHOLDS:
+        shares = (
+            [right and chance >= bar for chance, right in able],
+            [not right and chance >= bar for chance, right in able],
+            [chance >= bar for chance, _ in unable],
+        )
+        right, wrong, answered = (100 * np.mean(one) for one in shares)
+        print(f"  at {bar:.2f}: right {right:.1f}  wrong {wrong:.1f}  answered {answered:.1f}")
+
+
+def main() -> int:
+    """Print how the questions ended, and write the weights."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if the weights would change"
+    )
+    given = parser.parse_args()
+    found = {embedder: picks(embedder) for embedder in EMBEDDERS}
+    near = [one for name in EMBEDDERS[:2] for one in found[name]]
+    sets: dict[str, tuple[list[Pick], Sequence[str]]] = {
+        "words": ([one for some in found.values() for one in some if one.plain], BY_WORDS),
+        "relevance": (near, NAMES),
+    }
+    heads: dict[OnnxModel, NDArray[np.float64]] = {}
+    for model in (MINILM_PAIRS, MS_MARCO):
+        read, heads[model] = with_logits(near, OnnxCrossEncoder(model))
+        sets[model.model_id] = read, (*NAMES, "logit")
+    scorers: dict[str, Any] = {}
+    for name, (some, names) in sets.items():
+        report(name, some, names)
+        used = [one for one in some if one.talk not in UNFITTED]
+        scorers[name] = {
+            "weights": fit(used, names),
+            "questions": len(used),
+            "script": f"scripts/train_ranking.py {VERSION}",
+        }
+    for model, head in heads.items():
+        if not given.check:
+            np.savez_compressed(head_path(model), head=head.astype(np.float16))
+        elif not np.allclose(np.load(head_path(model))["head"], head, rtol=0.02, atol=0.02):
+            return 1
+    text = json.dumps({"version": VERSION, "scorers": scorers}, indent=2) + "\n"
+    if given.check:
+        return int(text != TABLE.read_text(encoding="utf-8"))
+    TABLE.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
