@@ -55,7 +55,7 @@ from memforest.write import rebuild
 Call = tuple[str, list[dict[str, Any]], bool]
 Run = Callable[[AsyncMemForest], Awaitable[object]]
 
-LIVED, DOG = "Ana lived in Lisbon.", "Ana had a dog."
+LIVED, DOG = 'Ana: "I lived in Lisbon."', 'Ana: "I had a dog."'
 """What `tests.killing` lets the memory say in the session "changes"."""
 
 

@@ -62,10 +62,18 @@ from memforest.reading.prompts import head_and_tail
 from memforest.reading.question_parts import complexity_of, read_mentions
 from memforest.reading.relations import find_relations
 from memforest.reading.replies import EntityReply, Extraction, FactReply, Relation
-from memforest.reading.states import LANGUAGES, asked_state, find_states, load_table, noun_name
+from memforest.reading.states import (
+    LANGUAGES,
+    asked_state,
+    attribute_name,
+    find_states,
+    labelled,
+    load_table,
+    noun_name,
+)
 from memforest.reading.summarise_llm import RecordCheck
 from memforest.reading.summarise_local import LocalSummariser, most_telling
-from memforest.reading.timestamps import date_languages, dated_text, parse_timestamp
+from memforest.reading.timestamps import date_languages, dated_text, further_dates, parse_timestamp
 from memforest.reading.tokens import cut_words, find_names, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
 from memforest.search.attributes import Contexts, find_kinds, placed_in
@@ -326,6 +334,9 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.date_phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
     "reading.date_phrases.question_time": lambda t: question_time(t, WHEN, UTC),
     "reading.timestamps.parse_timestamp": _timestamp,
+    "reading.timestamps.further_dates": lambda t: further_dates(t, WHEN, UTC, ()),
+    "reading.states.attribute_name": attribute_name,
+    "reading.states.labelled": lambda t: labelled(t, t),
     "search.vectors.without_names": lambda t: without_names(t, NAMES),
     "reading.answer_local.LocalAnswerer": _answer,
     "reading.answer_local.quoted": lambda t: quoted(t, t, WHEN, UTC),

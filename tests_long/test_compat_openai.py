@@ -72,7 +72,7 @@ def test_the_sdk_searches(base: str) -> None:
         for user in ("alice", "a/b"):
             page = client.vector_stores.search(user, query="Where do I live?")
             best = page.data[0]
-            assert best.content[0].text.endswith("lives in Berlin.")
+            assert best.content[0].text.endswith('"I live in Berlin."')
             assert best.filename == "s1"
             assert best.attributes is not None
             assert best.attributes["n"] == 1
@@ -91,7 +91,10 @@ def test_the_sdk_searches(base: str) -> None:
             ranking_options={"ranker": "auto", "score_threshold": 0.01},
             rewrite_query=True,
         )
-        assert {one.content[0].text for one in found} == {"Alice lives in Berlin.", "Alice loves pizza."}
+        assert {one.content[0].text for one in found} == {
+            'alice: "I live in Berlin."',
+            'alice: "I love pizza."',
+        }
 
 
 def test_the_asynchronous_sdk_searches(base: str) -> None:
@@ -102,7 +105,7 @@ def test_the_asynchronous_sdk_searches(base: str) -> None:
             found = client.vector_stores.search("alice", query="Where do I live?")
             return [one.content[0].text async for one in found]
 
-    assert asyncio.run(search())[0] == "Alice lives in Berlin."
+    assert asyncio.run(search())[0] == 'alice: "I live in Berlin."'
 
 
 def test_the_sdk_reads_errors(base: str) -> None:
@@ -144,7 +147,7 @@ def test_ids_are_those_of_memories(http: TestClient) -> None:
     file_id = post(http, {"query": "Where do I live?"}).json()["data"][0]["file_id"]
     headers = {"Authorization": "Token root"}
     found = http.get(f"/compat/mem0/v1/memories/{file_id}/", headers=headers).json()
-    assert found["memory"] == "Alice lives in Berlin."
+    assert found["memory"] == 'alice: "I live in Berlin."'
 
 
 def test_options_change_what_is_found(http: TestClient) -> None:
@@ -153,7 +156,9 @@ def test_options_change_what_is_found(http: TestClient) -> None:
     assert len(texts(post(http, {"query": "What about me?", "max_num_results": 1}))) == 1
     assert texts(post(http, {"query": "x", "ranking_options": {"score_threshold": 1}})) == []
     only = {"type": "in", "key": "n", "value": [3]}
-    assert texts(post(http, {"query": "Where do I live?", "filters": only})) == ["Alice has a red bicycle."]
+    assert texts(post(http, {"query": "Where do I live?", "filters": only})) == [
+        'alice: "I have a red bicycle."'
+    ]
     said = {"type": "gte", "key": "said", "value": 1706745600}
     assert len(texts(post(http, {"query": "What about me?", "filters": said}))) == 2
 

@@ -108,6 +108,19 @@ def test_who_only_speaks_has_no_line(folder: Path) -> None:
         assert [(one.name, one.supports) for one in forest.user("u").entities()] == [("Mara", 0)]
 
 
+def test_what_is_said_of_oneself_is_told(folder: Path) -> None:
+    """As it was said, and nothing else that was said by them."""
+    with MemForest(folder, Config(embedder=None)) as forest:
+        own, other = "I bought a red bicycle.", "Lena broke her leg."
+        turn = {"speaker": "Mara", "content": f"{own} {other}", "timestamp": "2024-01-05"}
+        forest.ingest_session("u", "s", [turn])
+        [told] = lines(forest.user("u").profile("Mara"), "fact")
+        assert own in told
+        assert other not in told
+        [told] = lines(forest.user("u").profile("Lena"), "fact")
+        assert other in told
+
+
 def test_what_is_forgotten_is_not_told(memory: UserMemory) -> None:
     """Neither as a line nor as a quote."""
     before = memory.profile("Rex")

@@ -92,16 +92,15 @@ def test_you_are_still_the_assistant_when_a_tool_speaks(forest: MemForest) -> No
         ("user", "Your parcel arrived."), ("tool", "{}"), ("assistant", "I put your teapot into box 4.")
     )
     forest.ingest_session("Nadia", "s", turns)
-    assert "The assistant put Nadia's teapot into box 4." in [
-        one.statement for one in forest.user("Nadia").list()
-    ]
+    named = {one.statement: one.entities for one in forest.user("Nadia").list()}
+    assert "Nadia" in named['the assistant: "I put your teapot into box 4."']
 
 
 @pytest.mark.parametrize("user", [UUID, "nadia@example.org", "user_123", "48213", "9f86d081884c7d65"])
 def test_an_id_is_no_subject(forest: MemForest, user: str) -> None:
-    """A user who is known by an id alone is "the user" in every sentence, and "I" in questions."""
+    """A user who is known by an id alone is "the user" in front of what they said, and "I" in questions."""
     forest.ingest_session(user, "s", chat(("user", "I live in Turku."), ("assistant", "Nice.")))
-    assert [one.statement for one in forest.user(user).list()] == ["The user lives in Turku."]
+    assert [one.statement for one in forest.user(user).list()] == ['the user: "I live in Turku."']
     plan = forest.query(user, "Where do I live?").plan
     assert (plan.asker, plan.entities) == ("user", ("user",))
 
@@ -111,7 +110,7 @@ def test_an_id_that_is_given_as_a_speaker_stays_in_the_store(forest: MemForest) 
     turns = chat((UUID, "I live in Turku."), day=0, role="user") + chat(("assistant", "Noted."), day=1)
     forest.ingest_session("shop", "s", turns)
     (fact,) = forest.user("shop").list()
-    assert (fact.statement, fact.speaker) == ("The user lives in Turku.", UUID)
+    assert (fact.statement, fact.speaker) == ('the user: "I live in Turku."', UUID)
     for question in (f"Where does {UUID} live?", "Where does the customer live?", "Where do I live?"):
         assert forest.query("shop", question).plan.entities == (UUID,)
 
@@ -129,16 +128,16 @@ def test_a_companys_we_is_the_company(forest: MemForest) -> None:
     """What an agent says "we" of is their side's, and never the customer's."""
     turns = chat(
         ("user", "We are a family of five, and we need a bigger tent."),
-        (
-            "assistant",
-            "We ship tents within 3 days, and our warehouse is in Gdansk. You were sent the code QX71 by us.",
-        ),
+        ("assistant", "We ship tents within 3 days, and our warehouse is in Gdansk."),
+        ("user", "Good."),
+        ("assistant", "You were sent the code QX71 by us."),
     )
     forest.ingest_session("Nadia", "s", turns)
-    texts = " ".join(one.statement for one in forest.user("Nadia").list())
-    assert "The assistant ships tents within 3 days, and the assistant's warehouse is in Gdansk." in texts
-    assert "Nadia was sent the code QX71 by the assistant." in texts
-    assert "Nadia and others are a family of five" in texts
+    named = {one.statement: one.entities for one in forest.user("Nadia").list()}
+    theirs = 'the assistant: "We ship tents within 3 days, and our warehouse is in Gdansk."'
+    assert set(named[theirs]) == {"assistant", "Gdansk"}
+    assert "Nadia" in named['the assistant: "You were sent the code QX71 by us."']
+    assert named['Nadia: "We are a family of five, and we need a bigger tent."'] == ("Nadia",)
 
 
 SESSIONS = [
@@ -219,7 +218,7 @@ def test_first_names_of_participants_are_known(forest: MemForest) -> None:
     assert sorted(plan.entities) == ["Lena Kraft", "Lena Voss"]
     assert forest.query("g", "Where does Otto work?").plan.entities == ("Otto Brandt",)
     texts = {one.statement for one in forest.user("g").list()}
-    assert {"Lena Voss works at the zoo.", "Lena Kraft works at the mint."} <= texts
+    assert {'Lena Voss: "I work at the zoo."', 'Lena Kraft: "I work at the mint."'} <= texts
 
 
 def test_a_long_address_is_no_binary_data(forest: MemForest) -> None:

@@ -254,7 +254,10 @@ def fill(path: Path, config: Config) -> None:
     """Write the sessions."""
     with MemForest(path, config) as forest:
         for day in range(1, 13):
-            turns = [says(who, f"I bought a {thing}. I sold my harp{thing}.") for who, thing in things(day)]
+            turns = [
+                says(who, f"I bought a {thing}. I sold my harp{thing}. What do you say?")
+                for who, thing in things(day)
+            ]
             forest.ingest_session("u", f"s{day:02}", turns, timestamp=f"2024-03-{day:02}")
 
 
@@ -488,7 +491,7 @@ class Preset:
                 datetime(2024, 3, 1, tzinfo=timezone.utc) + timedelta(days=5 * number),
             )
             said = [
-                (f"I bought {thing} {number}-{at} in {PLACES[at]}.", f"What is it, a {thing}?")
+                (f"I bought {thing} {number}-{at} in {PLACES[at]}.", f"What is it, {thing} {number}-{at}?")
                 for at in range(4)
             ]
             turns = [turn for asked in said for turn in map(says, ("Ana", "Bob"), asked)]

@@ -23,6 +23,8 @@ from tests_long.patterns import Used, attacks, patterns
 from memforest import MemForest
 from memforest.reading.plan_local import plan_question
 from memforest.reading.question_parts import read_operator
+from memforest.reading.relations import LANGUAGES, load_words
+from memforest.reading.tokens import Code
 from memforest.settings import QUESTION_CHARS
 
 LENGTH = 6_400 if "MEMFOREST_SOAK_SEEDS" in os.environ else 3_200
@@ -72,6 +74,16 @@ def test_no_pattern_is_quadratic() -> None:
     assert [
         (place, text) for (place, *_), text in ((used[:1], slow(used)) for used in looked_at) if text
     ] == []
+
+
+@each("code", LANGUAGES)
+def test_no_word_over_and_over_is_tried_in_every_way(code: Code) -> None:
+    """A word that two parts of the pattern for clauses took would be shared out between them in two ways for each time it stands."""
+    words = load_words(code)
+    for word in frozenset().union(*words.parts.values()):
+        for unit in (f"{word} ", f"{word}, "):
+            text = "\ue000 came; " + unit * 60 + "1"
+            assert seconds(words.clause, "search", text) < 0.1, word
 
 
 def test_the_test_sees_a_quadratic_pattern() -> None:

@@ -13,6 +13,7 @@ from memforest import MemForest
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.ports import Embedder, EmbedsQuestions, Remote, embed_questions, is_remote
+from memforest.search.vectors import read_text
 
 TURNS = [
     {"speaker": name, "text": text, "timestamp": "2024-01-01"}
@@ -72,6 +73,8 @@ def test_questions_are_embedded_as_the_embedder_says(tmp_path: Path, embedder: P
 def test_what_is_remote_gets_its_statements_at_once(tmp_path: Path) -> None:
     """A server's wait is paid once for a session, where a local embedder works beside the extractor."""
     with MemForest(tmp_path, fast_config(embedder=(away := Away()))) as forest:
-        result = forest.ingest_session("u", "s", TURNS)
-    stated = [set(result.added) & set(call) for call in away.calls]
+        turns = [{**turn, "text": f"{turn['text']} What do you think?"} for turn in TURNS]
+        result = forest.ingest_session("u", "s", turns)
+    read = set(map(read_text, result.added))
+    stated = [read & set(call) for call in away.calls]
     assert sorted(map(len, stated))[-1] == len(result.added) > 1

@@ -29,8 +29,6 @@ from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
 
 _NAME = re.compile(r"[a-z][a-z_]{0,30}")
-_DOTTED = r"(?!\d)\w+(?:\.(?!\d)\w+)*"
-_PLACE = re.compile(f"{_DOTTED}:{_DOTTED}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,9 @@ def _facts(teller: Teller, graph: Graph, place: int, at_ms: int | None) -> list[
     found: list[FoundLine] = []
     for fact, said_ms in zip(facts.ids[latest].tolist(), facts.said_ms[latest].tolist(), strict=True):
         text = restated[fact].text if fact in restated else texts[fact]
-        # What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
-        named = () if text.startswith(spoken) else mentions_of(teller.tx, fact)
-        if any(one in members and role != "speaker" for one, role in named):
+        # What stands as 'Ana: "..."' may tell of anybody: of her where she is its subject.
+        roles = ("subject",) if text.startswith(spoken) else ("subject", "object", "other")
+        if any(one in members and role in roles for one, role in mentions_of(teller.tx, fact)):
             when = stated_time((said_ms, None, "day"), teller.zone)
             found.append(teller.line(f"{when}: {cut(text, MOST_CHARS)}", "fact", [fact]))
         if len(found) == MOST["fact"]:

@@ -34,6 +34,7 @@ from memforest.errors import InputError
 from memforest.read.results import AskResult, IngestResult, QueryResult
 from memforest.settings import brief
 from memforest.spans import PROVIDER, Span, captures, span, store_id
+from memforest.store.database import GATE
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -145,7 +146,9 @@ def options_of(function: Callable[..., Any]) -> type[BaseModel]:
             )
     title = "".join(part.title() for part in own.__name__.split("_"))
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return create_model(f"{title}Options", __config__=config, **fields)
+    # A child that is forked while pydantic makes a model would wait for ever when it makes its own.
+    with GATE.inside():
+        return create_model(f"{title}Options", __config__=config, **fields)
 
 
 def _sources(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:

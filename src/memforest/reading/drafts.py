@@ -34,7 +34,7 @@ _EN, _ES = load_word_lists("en"), load_word_lists("es")
 _NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
 _CONTRACTIONS = load_word_tables("en")["contractions"]
 _KEPT = (
-    r"""https?://\S+|"[^"\n]{1,300}"|“[^”\n]{1,300}”|\S+@\S+|"""
+    r"""https?://\S+|"[^"\n]{1,300}"|“[^”\n]{1,300}”|(?<!\S)\S+@\S+|"""
     r"(?<!\w)(?:[Ww]ar|[Pp]art|[Tt]ype|[Pp]hase|[Ll]evel|[Vv]olume|[Cc]hapter|[Ss]tage|Elizabeth) I(?!\w)"
 )
 """Addresses, quotations, and what is numbered: in none of them "I" and "me" are the speaker."""

@@ -297,7 +297,7 @@ def _tables() -> Mapping[str, _Words]:
     for code, table in read_toml("data", "parts.toml").items():
         any_of = {name: f"(?:{'|'.join(words)})" for name, words in table.items() if isinstance(words, list)}
         frames = {
-            "joiners": r"\s*%s\s*",
+            "joiners": r" ?%s ?",
             "joint": r"(?<!\w)%s",
             "than": r"(?:,|(?<!\s))\s{1,8}%s\s{1,8}$",
         }

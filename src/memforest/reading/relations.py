@@ -91,7 +91,7 @@ def load_words(code: str) -> LinkWords:
     joins, marks = rf"(?<!\w)(?:{any_of['joins']})(?!\w)", r"[^\w\s'-]|-(?=\s)"
     follow = rf"{any_of['follow']}|{any_of['prepositions']}|{any_of['determiners']}|{adverb}"
     behind = rf"(?= ?(?:{marks}|$)| (?:{joins}|(?:{follow})(?!\w)))"
-    row = rf"{_NAME}(?:(?:,|,? (?:{any_of['and']})) {_NAME})*"
+    row = rf"{_NAME}(?:(?:,|,? (?:{any_of['and']})) {_NAME}){{0,11}}"
     word = rf"(?!{joins})(?-i:[^\W\d_A-Z][\w'-]*) "
     article = rf"(?:(?:{any_of['determiners']}) )*"
     return LinkWords(
@@ -101,7 +101,7 @@ def load_words(code: str) -> LinkWords:
             rf"(?:(?P<owner>{_NAME})'s?|(?<!\w)(?:{any_of['owners']})) (?P<noun>(?:{word}){{0,3}}(?:{any_of['nouns']})) (?P<name>{_NAME})"
         ),
         clause=re.compile(
-            rf"(?:^|(?P<join>{marks}|{joins})\s+)(?:(?:{any_of['lead']}|{adverb}),? )*"
+            rf"(?:^|(?P<join>{marks}|{joins})\s+)(?:(?:{any_of['lead']}|{adverb}),? ){{0,8}}"
             rf"(?:(?P<subject>{row})(?: (?:{any_of['and']}) (?:{any_of['others']}))? )?(?P<said>(?:{word}){{1,12}})"
             rf"(?:(?P<object>{row}){behind}(?: (?P<beside>{any_of['beside']}|{any_of['place']}) {article}"
             rf"(?P<further>{_NAME}){behind})?)?",

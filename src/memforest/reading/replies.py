@@ -322,7 +322,7 @@ MAX_CHARS = 200_000
 
 _OPEN = re.compile(r"""\{\s*["'\w{}]|\[\s*["'{\[\]\d-]|\{\s*$""")
 """A bracket with what a value may begin with behind it: "[sic]" and "[" as a smile begin none."""
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\],]', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
 _CLOSING = str.maketrans("{[", "}]")
 _ALONE = re.compile(r"\W{0,20}(?:json\W{0,20})?", re.IGNORECASE)
 """What may stand around an empty list that is the reply; in a remark "[]" says nothing."""
@@ -367,7 +367,7 @@ def _end_of(text: str, start: int) -> tuple[int, str]:
     stack, end, missing = "", start + 1, "}" if text[start] == "{" else "]"
     for token in _TOKEN.finditer(text, start):
         sign = token[0]
-        if sign == '"' or len(stack) > MAX_DEPTH:  # a string without an end, or no reply
+        if len(stack) > MAX_DEPTH:  # no reply
             break
         if sign in "{[":
             stack += sign

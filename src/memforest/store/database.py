@@ -66,7 +66,7 @@ WAIT_S = 10.0
 
 
 class ForkGate:
-    """Counts the threads inside SQLite; while a fork is under way no more get in."""
+    """Counts the threads in what a fork must not interrupt, as SQLite; while one is under way no more get in."""
 
     def __init__(self) -> None:
         self.reset()

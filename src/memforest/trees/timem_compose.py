@@ -246,7 +246,7 @@ class _Section:
         """Return whether a fact tells of them, and has no other participant for a subject."""
         named = mentions_of(self._teller.tx, row)
         # What stands as "Ana: ..." may tell of anybody: of her where she is its subject.
-        roles = ("subject",) if fact.text.startswith(f"{fact.speaker}:") else ("subject", "other")
+        roles = ("subject",) if fact.text.startswith(f"{fact.speaker}:") else ("subject", "object", "other")
         tells = any(entity == self._who and role in roles for entity, role in named)
         subjects = (entity for entity, role in named if role == "subject" and entity != self._who)
         return tells and not any(self._key(entity) in _people(self._snapshot) for entity in subjects)

@@ -406,11 +406,11 @@ async def forget_memory(
 async def remember(
     ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Remembered]:
-    """Write down one thing as you understood it, beside add_memory, which keeps the words.
+    """Write down one thing as you understood it; add_memory keeps the words.
 
     Use it when something began, changed or ended, above all if told in passing ("boxes unpacked, York it is"). First search
-    for what was so, and give its fact_id as replaces: it stays true of its time. Write names, not "I"; give attribute and value
-    ("residence", "York") as get_timeline has them.
+    for what was so and give it as replaces: it stays true of its time. Write names, not "I"; attribute and value
+    ("residence", "York") as in get_timeline.
     """
     async with memory_of(ctx, user, "write") as memory:
         made = await memory.remember(**options)
