@@ -369,8 +369,7 @@ def read_features(
 
 
 def _odds(share: float) -> float:
-    share = min(max(share, 1e-4), 1 - 1e-4)
-    return math.log(share / (1 - share))
+    return math.log(max(share, 1e-4) / max(1 - share, 1e-4))
 
 
 def rank_logits(
@@ -440,7 +439,7 @@ LEAST_CHANCE = 0.05
 """Least chance of either turn of an exchange that is quoted as a whole."""
 LISTED = 0.2
 """Least chance of a quote in a list, as a share of the best one's."""
-SURE = 2.0
+SURE = 3.0
 """Added to the logit of what time order surely chose: the conversations of the fit have too little of that to tell."""
 
 
@@ -493,7 +492,7 @@ class LocalAnswerer:
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
-        scored = self.scored(asked, able, pieces)
+        scored = self.scored(asked, able)
         chosen, score = listed(scored) if plan.kind == "list" else best(scored)
         if score < self._threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
@@ -503,11 +502,9 @@ class LocalAnswerer:
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
         return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
-    def scored(
-        self, asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
-    ) -> list[ScoredPiece]:
+    def scored(self, asked: QuestionWords, able: Sequence[EvidencePiece]) -> list[ScoredPiece]:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
-        logits = rank_logits(asked, able, pieces, self._reranker)
+        logits = rank_logits(asked, able, able, self._reranker)
         shares = chances([one + SURE * piece.evidence.leads for one, piece in zip(logits, able, strict=True)])
         return [ScoredPiece(*one) for one in zip(able, shares, strict=True)]
 

@@ -341,7 +341,7 @@ class Person:
 
 
 _ANOTHERS = re.compile(
-    r"\W*(?:my|our|the|an?|some|[\w-]+['’]s)(?P<noun>(?: [\w-]+){1,3})(?!.*\b(?:I|we)\b)", re.IGNORECASE
+    r"\W*(?:my|our|the|an?|some|\w[\w-]*['’]s)(?P<noun>(?: [\w-]+){1,3})(?!.*\b(?:I|we)\b)", re.IGNORECASE
 )
 """Opens a sentence in which somebody acts, and the speaker does not."""
 
