@@ -189,7 +189,13 @@ def _pick(
     known = read_features(read_question(asked, plan), pieces, pieces)
     texts = [pair_text(one.before, one.speaker, one.quote) for one in read]
     return Pick(
-        talk, talk in PLAIN, bool(golds), asked, texts, known, [any(gold in one.quote for gold in golds) for one in read]
+        talk,
+        talk in PLAIN,
+        bool(golds),
+        asked,
+        texts,
+        known,
+        [any(gold in one.quote for gold in golds) for one in read],
     )
 
 
