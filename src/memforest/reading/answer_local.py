@@ -492,7 +492,7 @@ class LocalAnswerer:
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
-        scored = self.scored(asked, able)
+        scored = self.scored(asked, able, pieces)
         chosen, score = listed(scored) if plan.kind == "list" else best(scored)
         if score < self._threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
@@ -502,9 +502,11 @@ class LocalAnswerer:
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
         return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
-    def scored(self, asked: QuestionWords, able: Sequence[EvidencePiece]) -> list[ScoredPiece]:
+    def scored(
+        self, asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
+    ) -> list[ScoredPiece]:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
-        logits = rank_logits(asked, able, able, self._reranker)
+        logits = rank_logits(asked, able, pieces, self._reranker)
         shares = chances([one + SURE * piece.evidence.leads for one, piece in zip(logits, able, strict=True)])
         return [ScoredPiece(*one) for one in zip(able, shares, strict=True)]
 
