@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest import Config, MemForest
-from memforest.models import MINILM_PAIRS, MS_MARCO, OnnxModel
+from memforest.models import MS_MARCO, OnnxModel
+from memforest.models.catalog import MINILM_PAIRS
 from memforest.models.onnx import OnnxCrossEncoder
 from memforest.ports import Answer, AnswerEvidence
 from memforest.read.rerank import pair_text

@@ -324,7 +324,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
 ANSWER_THRESHOLD = 0.65
-"""With it, about 1 in 20 unanswerable questions of `scripts/train_ranking.py` or fewer are answered, if held out."""
+"""With it, about 1 in 12 unanswerable questions of `scripts/train_ranking.py` are answered, if held out (docs/answers.md)."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
 """When summaries are made that a write has left out of date: before they are read, with the write, in the background

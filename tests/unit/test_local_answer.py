@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.models import MINILM_PAIRS, MS_MARCO
+from memforest.models import MS_MARCO
+from memforest.models.catalog import MINILM_PAIRS
 from memforest.ports import Answer, Answerer, AnswerEvidence
 from memforest.reading.answer_local import (
     BY_WORDS,

@@ -16,13 +16,11 @@ from memforest.models.base import CallableEmbedder, HashEmbedder, Vectors
 from memforest.models.catalog import (
     BGE_SMALL,
     MINILM,
-    MINILM_PAIRS,
     MS_MARCO,
     ModelStatus,
     available,
     best_installed,
     open_embedder,
-    open_pair_reader,
     open_reranker,
     reranker_status,
 )
@@ -34,7 +32,6 @@ from memforest.ports import ChatModel, Embedder, Reranker
 __all__ = [
     "BGE_SMALL",
     "MINILM",
-    "MINILM_PAIRS",
     "MS_MARCO",
     "CallableEmbedder",
     "CallableReranker",
@@ -53,7 +50,6 @@ __all__ = [
     "available",
     "best_installed",
     "open_embedder",
-    "open_pair_reader",
     "open_reranker",
     "reranker_status",
 ]

@@ -538,7 +538,10 @@ class QueryPath:
         reader, answerer = self.steps.pair_reader, self.steps.answerer
         with timer.timed("answer"):
             if reader is not None and isinstance(answerer, LocalAnswerer):
-                known = await read_closely(reader, asked.question, evidence, before, known)
+                try:
+                    known = await read_closely(reader, asked.question, evidence, before, known)
+                except ModelError as exc:
+                    ledger.warn(f"{cut(str(exc), WARNING_CHARS)}: answered without reading pairs")
             answer, name, warnings = await answered(
                 self.steps,
                 asked.question,

@@ -23,7 +23,7 @@ from memforest.ports import (
     Summariser,
     is_remote,
 )
-from memforest.reading.answer_local import LocalAnswerer
+from memforest.reading.answer_local import LocalAnswerer, weights_for
 from memforest.reading.extract_local import LocalExtractor
 from memforest.reading.plan_local import RulePlanner
 from memforest.reading.summarise_local import LocalSummariser
@@ -55,7 +55,7 @@ class Steps:
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
     pair_reader: Reranker | None = None
-    """Reads the best evidence for the local answerer: the reranker, or without one what the package has; None without its weights."""
+    """Reads the best evidence for the local answerer: the reranker if the ranker has weights for it, else what the package has; None without that."""
     judge: Judge | None = None
     """None when rules alone decide about near-duplicates."""
     guide: BrowsePlanner | None = None
@@ -129,7 +129,7 @@ def choose_steps(config: Config) -> Steps:
     calls = _calls(config)
     by_chat = {} if calls is None else _by_chat(calls, config)
     reranker = _reranker(config.reranker)
-    closest = reranker or open_pair_reader()
+    closest = reranker if reranker is not None and weights_for(reranker.model_id) else open_pair_reader()
     local = LocalAnswerer(
         threshold=config.answer_threshold,
         reranker="" if closest is None else closest.model_id,
