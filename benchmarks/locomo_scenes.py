@@ -125,7 +125,7 @@ def run(options: argparse.Namespace, work: Path) -> None:
     conversations = read_conversations(options.file)
     directory = work / options.embedder / "memories"
     directory.mkdir(parents=True, exist_ok=True)
-    with MemForest(directory, Config(embedder=options.embedder)) as forest:
+    with MemForest(directory, Config(embedder=options.embedder, reranker=None)) as forest:
         memories.build(forest, conversations)
         table: list[dict[str, Any]] = []
         for one in conversations:

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace, work: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     rows: dict[float, list[list[float]]] = {share: [] for share in (0.0, *SHARES)}
     hops: list[bool] = []
-    with MemForest(directory, Config(embedder=options.embedder)) as forest:
+    with MemForest(directory, Config(embedder=options.embedder, reranker=None)) as forest:
         memories.build(forest, conversations)
         print(f"\nslots of a conversation ({options.embedder})")
         print(f"{'':10}" + "".join(f"{f'>= {n} leaves':>14}{'turning':>9}" for n in LEAVES))

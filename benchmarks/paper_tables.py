@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     conversations = read_conversations(options.file)[: options.conversations]
-    config = Config(embedder=options.embedder)
+    config = Config(embedder=options.embedder, reranker=None)
     about = locomo_recall.head(options, conversations, MODELS[options.embedder].model_id)
     for key, value in {**about, "configuration": "as each row says"}.items():
         print(f"{key}: {value}")

@@ -82,7 +82,7 @@ def measure(
         "turns": sum(len(s.turns) for w in worlds for s in w.sessions),
         "questions": len(questions),
         "embedder": about["embedder"] or "none (no system with one)",
-        "reranker": settings.get("reranker") or "none",
+        "reranker": settings["reranker"],
         "ingest seconds": round(about["ingest_seconds"], 1),
     }
     return Run(which, worlds, questions, answers, head, seed)
@@ -136,7 +136,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(SYSTEMS)}"
     )
-    parser.add_argument("--rerank", action="store_true", help="with the local reranker (extra [bge])")
+    parser.add_argument("--rerank", action="store_true", help="with the local reranker")
     parser.add_argument("--show-failures", type=int, default=0, metavar="N", help="print N failures a system")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and every rank")
     options = parser.parse_args(arguments)
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and print its table; return the exit code."""
     options = parse(arguments)
     names = [name.strip() for name in options.systems.split(",") if name.strip()]
-    settings = {"reranker": "local"} if options.rerank else {}
+    settings = {"reranker": "local" if options.rerank else "none"}
     sizes = (options.worlds, options.questions)
     chosen = SETS if options.set == ALL else (options.set,)
     runs = [measure(which, sizes, options.seed, names, settings) for which in chosen]

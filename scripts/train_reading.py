@@ -102,10 +102,12 @@ NAMES = [
     "Boris",
 ]
 """Those whose statements are not the user's; the user says the other half."""
-PER_KIND = 14
+PER_KIND = 6
 """Pairs of a question and an earlier statement that are drawn from a kind."""
 NO_QUESTIONS = ("small_talk", "request", "errand_request")
 """Tables of talk that ask for nothing that somebody has told."""
+STILL = "still"
+"""Of a kind: it is said again that it stands as before. That tells how it stands, and is drawn as no successor and as nothing else."""
 HARD = 400
 """Statements of other kinds nearest to a pair, of which some are drawn."""
 
@@ -135,7 +137,7 @@ def read_sentences(folder: Path = DATA) -> list[Sentence]:
         for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
             kind = name if "asks" in table else ""
             found += [Sentence(kind, "event", text) for text in table.get("lines", [])]
-            for stance in (*STANCES, *QUESTIONS):
+            for stance in (*STANCES, STILL, *QUESTIONS):
                 found += [Sentence(kind, stance, text) for text in table.get(stance, [])]
             for number, (told, *asked) in enumerate(table.get("told", [])):
                 event = f"event {number}"
@@ -238,7 +240,8 @@ def fit_layers(
 def fit_stance(data: Data, rows: Ints, said: Floats) -> Floats:
     """Return the layer of the stance, fitted to some statements."""
     rows = rows[data.stance[rows] != "told"]
-    goal = np.eye(len(STANCES))[[STANCES.index(one) for one in data.stance[rows].tolist()]]
+    told = np.where(data.stance[rows] == STILL, "holds", data.stance[rows]).tolist()
+    goal = np.eye(len(STANCES))[[STANCES.index(one) for one in told]]
     return fit_layers(
         SCALE * (data.vectors[rows] - said), goal, (), steps=250, batch=len(rows), rate=0.05, l2=1e-2
     )[0]
@@ -259,11 +262,18 @@ def fit_slot(centred: Floats, kind: NDArray[np.str_]) -> Floats:
 
 
 def fit_present(data: Data, asked: Floats) -> Floats:
-    """Return the logistic that tells questions about the present from others."""
-    rows = np.flatnonzero((data.kind == "") & data.asks & (data.stance != "asks"))
-    goal = (data.stance[rows, None] == "present").astype(float)
+    """Return the logistic that tells questions about the present from others; those of the kinds ask about it, of events none."""
+    is_told = np.array([is_event(one) for one in data.kind.tolist()])
+    rows = np.flatnonzero(data.asks)
+    goal = (data.stance[rows] == "present") | ((data.stance[rows] == "asks") & ~is_told[rows])
     return fit_layers(
-        SCALE * (data.vectors[rows] - asked), goal, (), steps=300, batch=len(rows), rate=0.05, l2=1e-2
+        SCALE * (data.vectors[rows] - asked),
+        goal[:, None].astype(float),
+        (),
+        steps=300,
+        batch=len(rows),
+        rate=0.05,
+        l2=1e-2,
     )[0][:, 0]
 
 
@@ -295,7 +305,7 @@ def is_event(kind: str) -> bool:
 def draw(data: Data) -> Ints:
     """Return triples of rows (question, earlier, later) and whether the later one is a successor, shape (t, 4)."""
     rng = np.random.default_rng(SEED)
-    tells = np.isin(data.stance, STANCES[:TELLING])
+    tells = np.isin(data.stance, (*STANCES[:TELLING], STILL))
     talk = np.flatnonzero((data.kind == "") & ~data.asks)
     found: list[tuple[int, int, int, int]] = []
 
@@ -308,9 +318,8 @@ def draw(data: Data) -> Ints:
         others = np.flatnonzero((data.kind != kind) & (data.kind != "") & (tells | (data.stance == "near")))
         for _ in range(min(PER_KIND, len(of["holds"]))):
             asked, before = rng.choice(of["asks"]), rng.choice(of["holds"])
-            near = others[
-                np.argsort(-(data.vectors[others] @ (data.vectors[asked] + data.vectors[before])))[:HARD]
-            ]
+            cosines = data.vectors[others] @ (data.vectors[asked] + data.vectors[before])
+            near = others[np.argpartition(-cosines, HARD)[:HARD]]
             right = [*some(changes, 6), *some(of["holds"], 1), *some(of["planned"], 1)]
             wrong = [*some(of["near"], 3), *some(of["other"], 2), *some(of["past"], 1)]
             wrong += [*some(near, 3), *some(others, 4), *some(talk, 5)]
@@ -336,7 +345,7 @@ def fit(data: Data) -> tuple[dict[str, Floats], list[str]]:
         layer = fit_stance(data, statements[data.fold[statements] != fold], said)
         unseen[rows] = stances(data.vectors[rows], said, layer)
     share = unseen[:, :TELLING].sum(1)
-    tells = np.isin(data.stance, STANCES[:TELLING])
+    tells = np.isin(data.stance, (*STANCES[:TELLING], STILL))
     told = [
         f"tells against {one} {auc(share[tells], share[data.stance == one]):.3f}" for one in STANCES[TELLING:]
     ]
@@ -409,7 +418,7 @@ def fit_seeking(data: Data, rows: Ints, said: Floats) -> Floats:
 
 
 MEMORIES, SMALLEST, LARGEST, CANDIDATES = 150, 12, 600, 20
-ANSWERING = (*STANCES[:TELLING], "planned", "past", "denied", "told")
+ANSWERING = (*STANCES[:TELLING], STILL, "planned", "past", "denied", "told")
 """Stances of statements that answer a question of their kind."""
 
 

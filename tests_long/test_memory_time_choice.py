@@ -36,7 +36,7 @@ def judge(question: str, texts: list[str]) -> list[float]:
     return [6.0 - 2 * text.endswith("?") if "ladder" in text else -9.0 for text in said]
 
 
-JUDGE = CallableReranker(judge, model_id="judge", logits=True)
+JUDGE = CallableReranker(judge, model_id="judge")
 
 
 def config(**more: Any) -> Config:

@@ -42,14 +42,13 @@ def test_no_texts() -> None:
 
 
 def test_repetition_costs_nothing() -> None:
-    """A text runs once per call and once per cache life; the counters tell."""
+    """A text runs once per call and once per cache life; the counter tells."""
     embedder = LocalEmbedder(MINILM)
     first = asyncio.run(embedder.embed(["a cat", "a dog", "a cat"]))
     first[:] = 0  # the caller may do what it likes with its array
     again = asyncio.run(embedder.embed(["a cat"]))
     assert np.linalg.norm(again) == pytest.approx(1)
-    assert (embedder.usage.texts_asked, embedder.usage.texts_run) == (4, 2)
-    assert embedder.usage.run_seconds > 0
+    assert embedder.texts_run == 2
 
 
 def test_cache_is_bounded_and_drops_the_oldest() -> None:
@@ -58,19 +57,19 @@ def test_cache_is_bounded_and_drops_the_oldest() -> None:
     runs = []
     for text in ["a", "b", "a", "c", "a", "b"]:
         asyncio.run(embedder.embed([text]))
-        runs.append(embedder.usage.texts_run)
+        runs.append(embedder.texts_run)
     assert runs == [1, 2, 2, 3, 3, 4]
     without = LocalEmbedder(MINILM, cache_bytes=0)
     asyncio.run(without.embed(["a"]))
     asyncio.run(without.embed(["a"]))
-    assert without.usage.texts_run == 2
+    assert without.texts_run == 2
 
 
 def test_lone_surrogates_do_not_collide() -> None:
     """Texts that differ only in a broken character are cached apart and both embed."""
     embedder = LocalEmbedder(MINILM)
     asyncio.run(embedder.embed(["x\ud83d", "x\ud83e"]))
-    assert embedder.usage.texts_run == 2
+    assert embedder.texts_run == 2
 
 
 def test_loop_stays_free() -> None:
@@ -112,17 +111,17 @@ def test_cancelling_stops_the_work() -> None:
         await embedder.embed(["open the model"])
         task = asyncio.ensure_future(embedder.embed(notes(300)))
         for _ in range(4_000):  # until four of the batch are done, whoever else wants the processors
-            if embedder.usage.texts_run >= 6:
+            if embedder.texts_run >= 6:
                 break
             await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.sleep(0.3)
-        stopped_at = embedder.usage.texts_run
+        stopped_at = embedder.texts_run
         assert 6 <= stopped_at < 300
         await embedder.embed(notes(4))
-        assert embedder.usage.texts_run == stopped_at
+        assert embedder.texts_run == stopped_at
 
     asyncio.run(scenario())
 

@@ -32,7 +32,7 @@ def rows(file: Path, work: Path) -> list[Row]:
         work: a folder that keeps what models said, for the next run.
 
     Raises:
-        WeightsError: if the extra `[bge]` is not installed.
+        WeightsError: if the extra `[minilm]` is not installed.
     """
     conversations = read_conversations(file)
     return [row for name in EMBEDDERS for row in _of_embedder(name, conversations, work)]
@@ -44,7 +44,7 @@ def _of_embedder(name: str, conversations: Sequence[Conversation], work: Path) -
     reranker = KeptScores(open_reranker("local"), work / f"scores-{MS_MARCO.model_id}.json")
     with tempfile.TemporaryDirectory(prefix="gates-locomo-") as folder:
         for label, config in {
-            name: Config(embedder=embedder),
+            name: Config(embedder=embedder, reranker=None),
             f"{name} + reranker": Config(embedder=embedder, reranker=reranker),
         }.items():
             with MemForest(folder, config) as forest:

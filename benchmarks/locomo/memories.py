@@ -214,7 +214,7 @@ import sys, time
 began = time.perf_counter()
 from memforest import Config, MemForest
 loaded = time.perf_counter()
-with MemForest(sys.argv[1], Config(embedder=sys.argv[2])) as forest:
+with MemForest(sys.argv[1], Config(embedder=sys.argv[2], reranker=None)) as forest:
     forest.query(sys.argv[3], sys.argv[4])
     print((loaded - began) * 1000, (time.perf_counter() - loaded) * 1000)
 """

@@ -430,13 +430,13 @@ class Config(Settings):
     min_relevance: Annotated[float, Bound(ge=0, le=1)] = 0.005
     """Least `Evidence.relevance` of a query that names none of its own, in [0, 1]: so that thanks and other talk find nothing. 0
     leaves nothing out."""
-    reranker: RerankerSetting = None
-    """A second look at the best candidates, with question and candidate read together: None for none,
-    ``"local"`` (the weights of the extra ``[bge]``), an object with the `Reranker` port, or a plain function from a
-    question and a list of texts to numbers."""
+    reranker: RerankerSetting = "auto"
+    """A second look at the best candidates, with question and candidate read together: ``"auto"`` (the local one beside an
+    embedder of the install), None or ``"none"`` for none, ``"local"``, an object with the `Reranker` port, or a plain function
+    from a question and a list of texts to numbers. The local one reads English, and no question in another language."""
     rerank_top: Count = 20
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
-    rerank_tokens: Count = 1050
+    rerank_tokens: Count = 840
     """How many tokens the reranker reads a query, with the question once a candidate; at least 1. They are estimated (four
     ASCII characters or one other a token), the candidates are read in the order of their rank, and one is read in any case."""
     ranking: Ranking = field(default_factory=Ranking)

@@ -76,8 +76,7 @@ class Reranker(Protocol):
         """Return one finite number per text, in order, higher is better; float64 of shape (n,).
 
         A text's score depends on the question and the text alone, never on its company. Only differences
-        between the scores of one call are used, so any scale will do; but what answers is chosen by its time only where
-        an attribute `logits` is true, which promises logits: 0 for a text as likely an answer as not.
+        between the scores of one call are used, so any scale will do.
 
         Raises:
             ModelError: if the model cannot be used.

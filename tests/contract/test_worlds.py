@@ -52,7 +52,7 @@ def forest() -> Iterator[MemForest]:
     """One forest with all worlds, a user each, with the embedder of the install."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        MemForest(folder, Config(embedder="minilm", clock=FrozenClock(NOW))) as made,
+        MemForest(folder, Config(embedder="bge", clock=FrozenClock(NOW))) as made,
     ):
         told.cache_clear()
         yield made

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.models import MS_MARCO
-from memforest.models.catalog import MINILM_PAIRS
 from memforest.ports import Answer, Answerer, AnswerEvidence
 from memforest.reading.answer_local import (
     BY_WORDS,
@@ -322,7 +321,7 @@ def test_names_and_the_words_of_a_date_are_no_content() -> None:
 
 def test_pieces_compete_and_a_higher_logit_raises_the_chance() -> None:
     """With weights for words, for relevance too, and for each cross-encoder; a model without a fit has none."""
-    for scorer in ("words", "relevance", MINILM_PAIRS.model_id, MS_MARCO.model_id):
+    for scorer in ("words", "relevance", MS_MARCO.model_id):
         weights, reads = weights_for(scorer), "@" in scorer
         assert weights is not None
         assert set(weights) == {

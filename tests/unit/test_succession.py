@@ -17,7 +17,7 @@ AWAY = "We spent the weekend in Lisbon and ate far too much."
 
 def first(tmp_path: Path, *said: str, question: str = "Where do I live?", **options: Any) -> str:
     """Return the first evidence after some messages of one person, a month apart."""
-    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+    with MemForest(tmp_path, Config(embedder="bge")) as forest:
         user = forest.user("robin")
         for month, text in enumerate(said, 1):
             at = f"2024-{month:02}-05T10:00:00+00:00"
@@ -88,7 +88,7 @@ def test_it_is_a_part_of_time_order(tmp_path: Path) -> None:
 )
 def test_a_prompt_says_that_it_ended(tmp_path: Path, later: str, until: str) -> None:
     """What a sure successor tells otherwise; saying the same again ends nothing."""
-    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
+    with MemForest(tmp_path, Config(embedder="bge")) as forest:
         user = forest.user("robin")
         for month, text in enumerate((LIVES, later), 1):
             at = f"2024-{month:02}-05T10:00:00+00:00"

@@ -245,12 +245,11 @@ def _embedders(*, trial: bool) -> Iterator[Check]:
 
 
 def _reranker(config: Config) -> Check:
-    """Check whether the local reranker is installed and runs; it is optional."""
+    """Check whether the local reranker is installed and runs; without it evidence is read once."""
     status = reranker_status(verify=True)
     if not status.installed:
         asked = config.reranker == "local"
-        detail = _installed(status) + (", but the settings ask for it" if asked else " (optional)")
-        return Check("reranker", "broken" if asked else "note", detail, status.fix)
+        return Check("reranker", "broken" if asked else "note", _installed(status), status.fix)
     try:
         asyncio.run(open_reranker(status.model_id).score("memory?", ["memory"]))
     except MemForestError as exc:

@@ -24,7 +24,7 @@ from memforest.models.catalog import (
     open_reranker,
     reranker_status,
 )
-from memforest.models.local import CallableReranker, EmbedderUsage, LocalEmbedder, LocalReranker
+from memforest.models.local import CallableReranker, LocalEmbedder, LocalReranker
 from memforest.models.onnx import OnnxModel
 from memforest.models.openai import OpenAIChat, OpenAIEmbedder
 from memforest.ports import ChatModel, Embedder, Reranker
@@ -37,7 +37,6 @@ __all__ = [
     "CallableReranker",
     "ChatModel",
     "Embedder",
-    "EmbedderUsage",
     "HashEmbedder",
     "LocalEmbedder",
     "LocalReranker",

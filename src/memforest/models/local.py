@@ -25,9 +25,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from itertools import islice
-from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -117,18 +115,6 @@ _Row = NDArray[np.float32]
 _Keyed = tuple[bytes, str]
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedderUsage:
-    """What an embedder did since it was made."""
-
-    texts_asked: int = 0
-    """Texts handed to `embed`, repetitions included."""
-    texts_run: int = 0
-    """Texts the model really ran; the rest came from the cache or from the same call."""
-    run_seconds: float = 0.0
-    """Time spent running, summed over workers (two workers busy for 1 s count 2 s)."""
-
-
 class _VectorCache:
     """Vectors by text key, the least recently used dropped first. Not locked: its owner does that."""
 
@@ -179,20 +165,10 @@ class LocalEmbedder:
         self._encoder = shared_encoder(model)
         self._cache_bytes = cache_bytes
         self._cache = _VectorCache(cache_bytes)
-        self._usage = EmbedderUsage()
+        self.texts_run = 0
+        """Texts that the model really ran since this was made; the rest came from the cache or from the same call."""
         self._lock = threading.Lock()
         begins_anew_in_child(self)
-
-    @property
-    def workers(self) -> int:
-        """Threads that run texts at once."""
-        return self._workers.count
-
-    @property
-    def usage(self) -> EmbedderUsage:
-        """What was asked and run so far, in this process."""
-        with self._lock:
-            return self._usage
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order; float32, shape (n, dimension). The array is the caller's.
@@ -230,20 +206,13 @@ class LocalEmbedder:
 
     def _cached(self, keys: Sequence[bytes]) -> dict[bytes, _Row]:
         with self._lock:
-            self._usage = replace(self._usage, texts_asked=self._usage.texts_asked + len(keys))
-            found = {key: self._cache.get(key) for key in keys}
-        return {key: row for key, row in found.items() if row is not None}
+            return {key: row for key in keys if (row := self._cache.get(key)) is not None}
 
     def _run(self, group: Sequence[_Keyed]) -> list[tuple[bytes, _Row]]:
         """Run a group's texts one by one; the only place that uses the model."""
-        started = perf_counter()
         made = [(key, self._encoder.encode(text)) for key, text in group]
-        seconds = perf_counter() - started
         with self._lock:
-            done = self._usage
-            self._usage = replace(
-                done, texts_run=done.texts_run + len(made), run_seconds=done.run_seconds + seconds
-            )
+            self.texts_run += len(made)
             for key, row in made:
                 self._cache.put(key, row)
         return made
@@ -273,9 +242,6 @@ class LocalReranker:
     Raises:
         ConfigError: if `workers` is below 1.
     """
-
-    logits = True
-    """Its scores are logits; see `Reranker.score`."""
 
     def __init__(self, model: OnnxModel, *, workers: int | None = None) -> None:
         self.model_id = model.model_id
@@ -315,16 +281,14 @@ class CallableReranker:
     Args:
         fn: the function.
         model_id: identity of the model behind it, shown in traces. Not empty.
-        logits: whether its numbers are logits; see `Reranker.score`.
 
     Raises:
         ConfigError: if `fn` is not callable or `model_id` is empty.
     """
 
-    def __init__(self, fn: Callable[[str, list[str]], Any], *, model_id: str, logits: bool = False) -> None:
+    def __init__(self, fn: Callable[[str, list[str]], Any], *, model_id: str) -> None:
         self._function = ForeignFunction(fn, "reranker", model_id, "traces say by it who ranked")
         self.model_id = model_id
-        self.logits = logits
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return one number per text, in order; float64 of shape (n,). No text, no call.

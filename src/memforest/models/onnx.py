@@ -498,7 +498,7 @@ _shared = _Shared()
 
 def _open_session(model: OnnxModel) -> Any:
     """Return a quiet, single-threaded session over the checked bytes of a model."""
-    data = model.read() + _as_output(model.states)
+    data = _up_to(model.states, model.read())
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError as exc:
@@ -515,18 +515,62 @@ def _open_session(model: OnnxModel) -> Any:
         raise ModelError(f"onnxruntime {runtime.__version__} cannot load {model.model_id}: {exc}") from exc
 
 
-def _as_output(name: str) -> bytes:
-    """Return what, behind the bytes of an ONNX model, makes an inner value one of its outputs.
+def _up_to(name: str, data: bytes) -> bytes:
+    """Return an ONNX model whose one output is an inner value: nothing that is computed after it is left; all of it if the name is empty.
 
-    Two serialised messages of protocol buffers one behind the other are read as one, and their lists are joined
-    (https://protobuf.dev/programming-guides/encoding/#last-one-wins): field 7 of a model is its graph, 12 of that its outputs, 1 of
-    an output its name.
+    Field 7 of a model is its graph, and of that 1 are the nodes, each behind those it needs, and 12 the outputs; 2 of a node are its
+    outputs, 1 of an output its name (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
     """
-    found = name.encode()
-    for field in (1, 12, 7) if name else ():
-        assert len(found) < 128, "a longer message needs more than one byte for its length"
-        found = bytes([field << 3 | 2, len(found)]) + found
-    return found
+    wanted = name.encode()
+    if not wanted:
+        return data
+    model, graph, made = bytearray(), bytearray(), False
+    for field, start, body, end in _fields(data, 0, len(data)):
+        if field != 7:
+            model += data[start:end]
+            continue
+        for part, first, inner, last in _fields(data, body, end):
+            if part != 12 and not (part == 1 and made):
+                graph += data[first:last]
+            if part == 1:
+                made |= any(
+                    key == 2 and data[at:to] == wanted for key, _, at, to in _fields(data, inner, last)
+                )
+    graph += _message(12, _message(1, wanted))
+    return bytes(model) + _message(7, bytes(graph))
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the number of each field of a message of protocol buffers, where it and its value begin, and where it ends.
+
+    Source of the encoding: https://protobuf.dev/programming-guides/encoding/
+    """
+    at = start
+    while at < end:
+        first = at
+        key, at = _varint(data, at)
+        value, body = _varint(data, at) if key & 7 in (0, 2) else (0, at)
+        body, at = (at, body) if key & 7 == 0 else (body, body + {1: 8, 2: value, 5: 4}[key & 7])
+        yield key >> 3, first, body, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number that is written in groups of seven bits, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """Return a field that holds bytes."""
+    size, head = len(content), bytearray([field << 3 | 2])
+    while size > 127:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*head, size]) + content
 
 
 @functools.cache

@@ -8,10 +8,10 @@ from datetime import datetime, tzinfo
 from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
-from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Reranker, Settled
-from memforest.read.rerank import Known, SearchOutcome, leaf_key, rerank_text
+from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
+from memforest.read.rerank import Known, SearchOutcome, leaf_key
 from memforest.read.results import Evidence, context_lines, fit
-from memforest.reading.answer_local import TOP, LocalAnswerer, named, rank_logits, read_pieces, read_question
+from memforest.reading.answer_local import LocalAnswerer, named, rank_logits, read_pieces, read_question
 from memforest.reading.clauses import asked_in
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
@@ -135,30 +135,10 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
     )
 
 
-async def read_closely(
-    reader: Reranker,
-    question: str,
-    evidence: Sequence[Evidence],
-    before: Mapping[Place, Place],
-    known: Known,
-) -> Known:
-    """Return what is known of evidence, with the logits of a cross-encoder for the first pieces that have none.
-
-    Raises:
-        ModelError: if the cross-encoder cannot be used.
-    """
-    first = [one for one in evidence[:TOP] if leaf_key(one) in known]
-    if any(one.relevance is None or "logit" in known[leaf_key(one)] for one in first):
-        return known
-    texts = [rerank_text(before.get(one.place, ("", "")), one) for one in first]
-    logits = (await reader.score(asked_in(question), texts)).tolist()
-    read = {
-        leaf_key(one): {**known[leaf_key(one)], "logit": logit}
-        for one, logit in zip(first, logits, strict=True)
-    }
-    return {**known, **read}
-
-
+LATER = "later: said last of what is asked for"
+"""Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
+REFUTED = -4.0
+"""Logit of the local cross-encoder below which what was said later leads nothing. Chosen on everyday cases (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 1.0
@@ -182,13 +162,13 @@ def ranked(
     places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
     if found.reranker is not None:
         places = [at for at in places if leaf_key(found.evidence[at]) in found.places]
-    old = [found.evidence[at] for at in places]
+    old = _without_refuted([found.evidence[at] for at in places], found.known)
     if any(one.relevance is None for one in old):
         return found
     asked = read_question(asked_in(question), plan)
     pieces = read_pieces((at, named(piece_of(one, before, found.known))) for at, one in enumerate(old))
     logits = rank_logits(asked, pieces, pieces, found.reranker or "")
-    leads = [0 if one.perhaps else found.leads.get(leaf_key(one), 0) for one in old]
+    leads = [found.leads.get(leaf_key(one), 0) if one.why and not one.perhaps else 0 for one in old]
     order = sorted(range(len(old)), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
     evidence = list(found.evidence)
     for place, at in zip(places, order, strict=True):
@@ -203,3 +183,23 @@ def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -
     lines = context_lines(evidence, zone)
     pinned = [at for at, one in enumerate(evidence) if one.pinned]
     return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]
+
+
+def _without_refuted(evidence: Sequence[Evidence], known: Known) -> list[Evidence]:
+    """Return evidence of which nothing leads, or has ended, by what was said later and answers nothing as a cross-encoder reads it.
+
+    Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
+    cross-encoder tells better.
+    """
+    refuted = {
+        one.sources
+        for one in evidence
+        if one.why == LATER and known.get(leaf_key(one), {}).get("logit", 0.0) < REFUTED
+    }
+    made = list(evidence)
+    for at, one in enumerate(evidence):
+        if one.sources in refuted:
+            made[at] = replace(one, why="")
+        elif one.ended_by in refuted:
+            made[at] = replace(one, end=None, ended_by=())
+    return made

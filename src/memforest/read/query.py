@@ -24,13 +24,13 @@ from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.models.ledger import Ledger, keeping
-from memforest.ports import Embedder, embed_questions
+from memforest.ports import Embedder, Reranker, embed_questions
 from memforest.progress import Timer
 from memforest.read.answer import (
+    LATER,
     RANKED,
     answered,
     ranked,
-    read_closely,
     turns_before,
     within_budget,
     without_questions,
@@ -58,7 +58,7 @@ from memforest.read.rerank import (
 from memforest.read.results import AskResult, Evidence, QueryResult, usage
 from memforest.read.summaries import Summaries
 from memforest.read.views import unknown_note
-from memforest.reading.answer_local import LocalAnswerer
+from memforest.reading.answer_local import weights_for
 from memforest.reading.canonical import speaker_key
 from memforest.reading.clauses import asked_in
 from memforest.reading.date_phrases import latest_within, years_back
@@ -170,8 +170,6 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     return names
 
 
-LATER, PERHAPS_LATER = (f"{how}: said last of what is asked for" for how in ("later", "later, perhaps"))
-"""Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
 W = TypeVar("W")
@@ -240,7 +238,7 @@ class QueryPath:
             ask=partial(self._read_further, asked, snapshot, label, timer),
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
-        reranker = self.steps.reranker if asked.ranking.rerank != 0 else None
+        reranker = self._reranker(asked)
         found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
         unranked: list[str] = []
         read = found.evidence[: max(RANKED, self.config.rerank_top if reranker else 0)]
@@ -478,6 +476,12 @@ class QueryPath:
                 },
             )
 
+    def _reranker(self, asked: Query) -> Reranker | None:
+        """Return what is to read the best candidates again; the local reranker reads no question in another language than its own."""
+        found = self.steps.reranker if asked.ranking.rerank != 0 else None
+        local = found is not None and weights_for(found.model_id) is not None
+        return None if local and not is_read(asked.question) else found
+
     def _judge(self, question: str) -> Judge | None:
         """Return the weights of relevance; None also of a question in a language that they are not for."""
         return self._weights(Judge) if is_read(question) else None
@@ -509,15 +513,12 @@ class QueryPath:
         found = successor(tx, snapshot, weights, request, allowed(snapshot, request), first.fact)
         if found is None:
             return best
-        fact, sure = found
-        if sure:
-            reader.note_successor(first.fact, fact)
-        turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == fact, 1]
+        reader.note_successor(first.fact, found)
+        turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == found, 1]
         turn = int(turns[turn_places(snapshot)[turns].argmax()])
         same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]
-        hit = same[0] if same else TurnHit(turn, fact, 0.0)
-        why = LATER if sure else PERHAPS_LATER
-        led = replace(hit, fact=fact, why=why, lead=first.lead + 1, perhaps=not sure)
+        hit = same[0] if same else TurnHit(turn, found, 0.0)
+        led = replace(hit, fact=found, why=LATER, lead=first.lead + 1, perhaps=False)
         [likely] = relevance.of([led])
         if likely is not None and likely < LIKELY:
             return best
@@ -535,13 +536,7 @@ class QueryPath:
         timer = Timer()
         evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
         before = await to_thread(turns_before, self.db, self.cache, evidence)
-        reader, answerer = self.steps.pair_reader, self.steps.answerer
         with timer.timed("answer"):
-            if reader is not None and isinstance(answerer, LocalAnswerer):
-                try:
-                    known = await read_closely(reader, asked.question, evidence, before, known)
-                except ModelError as exc:
-                    ledger.warn(f"{cut(str(exc), WARNING_CHARS)}: answered without reading pairs")
             answer, name, warnings = await answered(
                 self.steps,
                 asked.question,

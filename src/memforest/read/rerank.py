@@ -199,8 +199,11 @@ def rerank_text(before: tuple[str, str], one: Evidence) -> str:
 
 
 def pair_text(before: tuple[str, str], speaker: str, text: str) -> str:
-    """Return a turn behind the end of the one before it, which is (speaker, text), as a cross-encoder reads it."""
-    front = turn_text(*before)[-BEFORE_CHARS:] if before[1] else ""
+    """Return a turn behind the end of the one before it, which is (speaker, text), as a cross-encoder reads it.
+
+    What the same speaker said before stands alone: it is no question that the turn answers, and may be the better answer.
+    """
+    front = turn_text(*before)[-BEFORE_CHARS:] if before[1] and before[0] != speaker else ""
     return f"{front} {turn_text(speaker, text)}".strip()
 
 
@@ -244,14 +247,11 @@ async def second_look(
         scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
     except ModelError as exc:
         return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
-    first, known = pool[: len(texts)], dict(found.known)
-    evidence: Sequence[Evidence] = first
-    if weights_for(reranker.model_id) is None or any(one.relevance is None for one in first):
-        evidence = reranked(first, scores, weight, found.leads)
-    else:
-        for one, logit in zip(first, scores.tolist(), strict=True):
-            if (key := leaf_key(one)) in known:
-                known[key] = {**known[key], "logit": logit}
+    first = pool[: len(texts)]
+    local = weights_for(reranker.model_id) is not None and all(one.relevance is not None for one in first)
+    logits = dict(zip(map(leaf_key, first), scores.tolist(), strict=True)) if local else {}
+    known = {key: {**one, "logit": logits[key]} if key in logits else one for key, one in found.known.items()}
+    evidence = first if local else reranked(first, scores, weight, found.leads)
     done = replace(
         found,
         evidence=[*evidence, *found.evidence[len(first) :]],

@@ -478,7 +478,8 @@ class LocalAnswerer:
     ) -> Answer:
         """Return quotes of evidence, or an answer whose text is None, with the nearest evidence if there is any."""
         question = asked_in(question)
-        given = [(at, named(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
+        given = [(at, named(one)) for at, one in enumerate(evidence) if one.turns is None]
+        given = ([one for one in given if one[1].logit is not None] or given)[:TOP]
         if not given:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")

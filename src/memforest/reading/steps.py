@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memforest.config import Config, RerankerSetting, is_reranker
+from memforest.config import Config, EmbedderSetting, RerankerSetting, is_reranker
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
 from memforest.models.calls import Calls, Trace
-from memforest.models.catalog import open_pair_reader, open_reranker
+from memforest.models.catalog import MS_MARCO, open_reranker
 from memforest.models.local import CallableReranker
 from memforest.ports import (
     Answerer,
@@ -23,7 +23,7 @@ from memforest.ports import (
     Summariser,
     is_remote,
 )
-from memforest.reading.answer_local import LocalAnswerer, weights_for
+from memforest.reading.answer_local import LocalAnswerer
 from memforest.reading.extract_local import LocalExtractor
 from memforest.reading.plan_local import RulePlanner
 from memforest.reading.summarise_local import LocalSummariser
@@ -54,8 +54,6 @@ class Steps:
     """Reads the chunks on which the extractor fails: without any model."""
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
-    pair_reader: Reranker | None = None
-    """Reads the best evidence for the local answerer: the reranker if the ranker has weights for it, else what the package has; None without that."""
     judge: Judge | None = None
     """None when rules alone decide about near-duplicates."""
     guide: BrowsePlanner | None = None
@@ -128,11 +126,10 @@ def choose_steps(config: Config) -> Steps:
     """
     calls = _calls(config)
     by_chat = {} if calls is None else _by_chat(calls, config)
-    reranker = _reranker(config.reranker)
-    closest = reranker if reranker is not None and weights_for(reranker.model_id) else open_pair_reader()
+    reranker = _reranker(config.reranker, config.embedder)
     local = LocalAnswerer(
         threshold=config.answer_threshold,
-        reranker="" if closest is None else closest.model_id,
+        reranker="" if reranker is None else reranker.model_id,
         zone=config.zone,
     )
     return Steps(
@@ -143,7 +140,6 @@ def choose_steps(config: Config) -> Steps:
         answerer=config.answerer or by_chat.get("answer") or local,
         fallback=local,
         reranker=reranker,
-        pair_reader=closest,
         judge=by_chat.get("judge"),
         guide=by_chat.get("plan"),
         browser=by_chat.get("browse"),
@@ -186,7 +182,10 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     return {step: make() for step, make in made.items() if step in config.chat_steps}
 
 
-def _reranker(value: RerankerSetting) -> Reranker | None:
+def _reranker(value: RerankerSetting, embedder: EmbedderSetting) -> Reranker | None:
+    if value == "auto":  # it was fitted beside what the local embedders find
+        local = isinstance(embedder, str) and not embedder.startswith(("none", "hash-words"))
+        value = "local" if local and MS_MARCO.find() is not None else None
     if value is None or value == "none":
         return None
     if isinstance(value, str):

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from memforest.reading.phrases import is_person
 from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
-from memforest.search.filters import Allowed, Search, TurnHit
+from memforest.search.filters import Allowed, Search, TurnHit, first_turns
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
@@ -38,6 +38,7 @@ from memforest.store.snapshot import wordings
 from memforest.text import entity_key
 
 Floats = NDArray[np.float64]
+Row = NDArray[np.float32]
 
 STANCES = (
     *("holds", "begins", "replaces", "ends", "corrects"),
@@ -48,13 +49,11 @@ else, "event" is talk of any other kind."""
 TELLING = 5
 SCALE = 20.0
 """Brings the parts of a centred unit vector to about 1."""
-PRESENT = 0.0
+PRESENT = 0.5
 """Least logit of a question about the present whose words show no time."""
-LEAST, SPREAD = 0.0, -1.0
+LEAST, SPREAD, SLOPE = -0.25, -2.8, 1.3
 """Least logit of a successor; and the same less the logarithm of how many statements came later: of many, any one is less likely
 to be it. Chosen on 140 everyday cases, of which 40 have no change (docs/ranking.md)."""
-SURE = 0.8
-"""Logit from which on a successor is taken for the answer; below it leads the evidence and no more."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
 CHANGES = slice(STANCES.index("begins"), TELLING)
@@ -70,12 +69,13 @@ NEAREST = 64
 class Reader:
     """Weights for the vectors of one embedder, `d` numbers each.
 
-    `said` and `asked`, shape (d,): the mean vector of statements and of questions. `present`, shape (d + 1,): that of `asks_of_present`. `stance`, shape (d + 1, stances).
+    `said`, `spoken` and `asked`, shape (d,): the mean vector of statements, turns and questions. `present`, shape (d + 1,): that of `asks_of_present`. `stance`, shape (d + 1, stances).
     `slot`, shape (d, s): the map into the slot space. `shift` and `scale`, shape (f,), standardise the features of `features`; `hidden`, shape (f + 1, h), and `out`, shape (h + 1,),
     are the two layers. The last row of a layer is its bias.
     """
 
     said: Floats
+    spoken: Floats
     asked: Floats
     present: Floats
     stance: Floats
@@ -110,6 +110,18 @@ class Reader:
             self.slot,
         )
         return through((found - self.shift) / self.scale, self.hidden, self.out)
+
+    def of_messages(
+        self, question: Row, earlier: Row, later: Row, messages: Row, *, named: NDArray[np.bool_]
+    ) -> Floats:
+        """Return `logits`, the higher of those of each statement and of the message that it stands in.
+
+        A sentence may tell only with its neighbours: "Certificate came in the post! B1, with a note about my subjunctives."
+        """
+        asked, first, told = (each.astype(np.float64) for each in (question, earlier, later))
+        whole = messages - self.spoken + self.said
+        of_each = (self.logits(asked, first, some, named=named) for some in (told, whole))
+        return np.maximum(*of_each)
 
 
 def _of_person(share: Floats, named: NDArray[np.bool_]) -> Floats:
@@ -207,8 +219,8 @@ def _stored(model_id: str) -> Mapping[str, Floats]:
 
 def successor(
     tx: Tx, snapshot: Snapshot, reader: Reader, request: Search, keep: Allowed, first: int
-) -> tuple[int, bool] | None:
-    """Return the fact that tells how a thing stands since an earlier fact told it, and whether that is sure; None if none does.
+) -> int | None:
+    """Return the fact that tells how a thing stands since an earlier fact told it; None if none does.
 
     Args:
         tx: a read transaction of the snapshot's state.
@@ -231,12 +243,13 @@ def successor(
     person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
     told = [texts[fact] for fact in facts.ids[rows].tolist()]
     of_person = list(map(person.is_told_of, facts.speaker[rows].tolist(), told))
-    vectors = (each.astype(np.float64) for each in (question, earlier, facts.vectors[rows]))
-    logits = reader.logits(*vectors, named=np.array(list(map(person.is_named, told))))
+    messages = snapshot.turns.vectors[first_turns(snapshot)[rows]]
+    named = np.array(list(map(person.is_named, told)))
+    logits = reader.of_messages(question, earlier, facts.vectors[rows], messages, named=named)
     best = int(np.where(of_person, logits, -np.inf).argmax())
-    if not of_person[best] or logits[best] < max(LEAST, SPREAD + math.log(many)):
+    if not of_person[best] or logits[best] < max(LEAST, SPREAD + SLOPE * math.log(many)):
         return None
-    return int(rows[best]), bool(logits[best] >= SURE)
+    return int(rows[best])
 
 
 def standing(
@@ -253,20 +266,15 @@ def standing(
         or not reader.asks_of_present(request.plan, question.astype(np.float64))
     ):
         return [(0.0, 0.0)] * len(hits)
-    facts, turns = snapshot.facts.vectors, snapshot.turns
-    rows = [facts[hit.fact] if hit.fact >= 0 else turns.vectors[hit.turn] for hit in hits]
-    said = turns.said_ms[[hit.turn for hit in hits]]
+    turns, at = snapshot.turns, [hit.turn for hit in hits]
+    of_fact = [snapshot.facts.vectors[hit.fact] if hit.fact >= 0 else turns.vectors[hit.turn] for hit in hits]
+    rows, messages, said = np.array(of_fact), turns.vectors[at], turns.said_ms[at]
     likely = np.zeros((len(hits), len(hits)))
     for row, vector in enumerate(rows):
         later = np.flatnonzero(said >= said[row] + APART_MS)
         if len(later):
-            told = np.stack([rows[at] for at in later.tolist()]).astype(np.float64)
-            logits = reader.logits(
-                question.astype(np.float64),
-                vector.astype(np.float64),
-                told,
-                named=np.zeros(len(later), dtype=np.bool_),
-            )
+            none = np.zeros(len(later), dtype=np.bool_)
+            logits = reader.of_messages(question, vector, rows[later], messages[later], named=none)
             likely[row, later] = 1 / (1 + np.exp(-logits))
     return list(zip(likely.max(0).tolist(), likely.max(1).tolist(), strict=True)) if hits else []
 
