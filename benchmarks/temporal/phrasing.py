@@ -32,10 +32,10 @@ __all__ = [
     "when_phrase",
 ]
 
-OWN, SWAPPED, SECOND = "own", "swapped", "second"
-SETS = (OWN, SWAPPED, SECOND)
+OWN, SWAPPED, SECOND, THIRD = "own", "swapped", "second", "third"
+SETS = (OWN, SWAPPED, SECOND, THIRD)
 """The set that the rules were written beside; its sentences with other values and people; and other attributes,
-values, people and sentences. The last two are by another hand, for measuring only."""
+values, people and sentences, twice. The last three are by other hands, for measuring only."""
 
 PRONOUNS = {
     "he": {"he": "he", "his": "his", "him": "him", "himself": "himself"},
@@ -106,7 +106,7 @@ def load_phrasing(which: str = OWN) -> Phrasing:
     """
     if which not in SETS:
         raise ValueError(f"no set {which!r}; there are {', '.join(SETS)}")
-    data = _read("second_phrasing.toml" if which == SECOND else "phrasing.toml")
+    data = _read(f"{which}_phrasing.toml" if which in (SECOND, THIRD) else "phrasing.toml")
     if which == SWAPPED:
         other = _read("swapped_values.toml")
         data["people"] = other["people"]

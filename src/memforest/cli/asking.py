@@ -77,11 +77,6 @@ question_options = options(
 )
 
 
-def _settings(timezone: str | None, no_rerank: bool) -> dict[str, str | None]:
-    """Return the fields of `Config` that the options of a question change."""
-    return {"timezone": timezone, "reranker": "none" if no_rerank else None}
-
-
 @command()
 @click.argument("question")
 @question_options
@@ -97,7 +92,7 @@ def search(
     found = call.run(
         lambda memory: memory.search(question, **given),
         lambda screen, result: _draw_search(screen, result, given["explain"], statements=statements),
-        settings=_settings(timezone, no_rerank),
+        settings={"timezone": timezone, "reranker": "none" if no_rerank else None},
     )
     if not found.evidence:
         call.warn(["no evidence in memory"])
@@ -111,7 +106,7 @@ def ask(call: Call, /, question: str, no_rerank: bool, timezone: str | None, **g
 
     An abstention is an answer too: the exit code is 0.
     """
-    with call.forest(**_settings(timezone, no_rerank)) as forest:
+    with call.forest(timezone=timezone, reranker="none" if no_rerank else None) as forest:
         found = call.memory(forest).ask(question, **given)
         call.warn(found.result.warnings)
         call.show(found, lambda screen: _draw_ask(screen, found, given["explain"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
@@ -137,8 +138,9 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
 
 LATER = "later: said last of what is asked for"
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
-REFUTED = -4.0
-"""Logit of the local cross-encoder below which what was said later leads nothing. Chosen on everyday cases (docs/ranking.md)."""
+REFUTED, REFUTED_OF_MANY, FEW = -4.0, 0.8, 8
+"""Logit of the local cross-encoder below which what was said later leads nothing in a memory of at most `FEW` statements, and what
+is added for each e-fold more: of many, one is sooner taken for what it is not. Chosen on everyday cases and two sets of conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 1.0
@@ -162,7 +164,7 @@ def ranked(
     places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
     if found.reranker is not None:
         places = [at for at in places if leaf_key(found.evidence[at]) in found.places]
-    old = _without_refuted([found.evidence[at] for at in places], found.known)
+    old = _without_refuted([found.evidence[at] for at in places], found)
     if any(one.relevance is None for one in old):
         return found
     asked = read_question(asked_in(question), plan)
@@ -185,17 +187,17 @@ def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -
     return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]
 
 
-def _without_refuted(evidence: Sequence[Evidence], known: Known) -> list[Evidence]:
+def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list[Evidence]:
     """Return evidence of which nothing leads, or has ended, by what was said later and answers nothing as a cross-encoder reads it.
 
     Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
     cross-encoder tells better.
     """
-    refuted = {
-        one.sources
-        for one in evidence
-        if one.why == LATER and known.get(leaf_key(one), {}).get("logit", 0.0) < REFUTED
+    least = REFUTED + REFUTED_OF_MANY * math.log(max(found.statements / FEW, 1))
+    logits = {
+        one.sources: found.known.get(leaf_key(one), {}).get("logit") for one in evidence if one.why == LATER
     }
+    refuted = {sources for sources, logit in logits.items() if logit is not None and logit < least}
     made = list(evidence)
     for at, one in enumerate(evidence):
         if one.sources in refuted:

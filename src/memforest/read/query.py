@@ -463,6 +463,7 @@ class QueryPath:
                     leaf_key(one): hit.leaf for one, hit in turns if request.leaf_turns and hit.leaf >= 0
                 },
                 warnings=(*found.warnings, *reader.warnings),
+                statements=len(snapshot.facts.ids),
                 known={
                     leaf_key(one): {
                         "place": place,

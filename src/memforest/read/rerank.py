@@ -54,6 +54,8 @@ class SearchOutcome:
     shown: Order = "score"
     """In which order the evidence is handed out."""
     known: Known = field(default_factory=dict)
+    statements: int = 0
+    """How many the memory has."""
 
 
 def leaf_key(one: Evidence) -> LeafKey:

@@ -120,8 +120,7 @@ class Reader:
         """
         asked, first, told = (each.astype(np.float64) for each in (question, earlier, later))
         whole = messages - self.spoken + self.said
-        of_each = (self.logits(asked, first, some, named=named) for some in (told, whole))
-        return np.maximum(*of_each)
+        return np.maximum(*(self.logits(asked, first, some, named=named) for some in (told, whole)))
 
 
 def _of_person(share: Floats, named: NDArray[np.bool_]) -> Floats:
