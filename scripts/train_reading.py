@@ -8,7 +8,7 @@ not, and events with their questions (`asking.toml`). Each sentence is read as `
 of them from a speaker with a name, and embedded, as is the message that it stands in. Fitted are (`memforest.search.succession`,
 `relevance`):
 
-1. the stance: one softmax over the vectors, by full-batch Adam;
+1. the stance: one softmax over the vectors, by full-batch Adam ("still so" counts as that it holds);
 2. the slot space: what varies inside the kinds is whitened, and the directions are kept in which their means differ most
    (linear discriminant analysis; R. A. Fisher 1936, C. R. Rao 1948);
 3. the successor: one hidden layer over the features of triples (question, earlier statement, later one) drawn from the kinds.

@@ -143,7 +143,7 @@ REFUTED, REFUTED_OF_MANY, FEW = -4.0, 0.8, 8
 is added for each e-fold more: of many, one is sooner taken for what it is not. Chosen on everyday cases and two sets of conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
-PERHAPS = 1.0
+PERHAPS = 2.5
 """Added to the logit of what leads perhaps, beside its own weight: the fit has seen few changes (docs/ranking.md)."""
 
 
