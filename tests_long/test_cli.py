@@ -358,25 +358,25 @@ def test_explain_shows_parts_and_path(filled: Run) -> None:
 
 
 @pytest.mark.skipif(MS_MARCO.find() is None, reason=f"not installed: {MS_MARCO.fix}")
-def test_rerank_reads_the_best_again(filled: Run) -> None:
-    """`--rerank` adds a part to the scores and says which model read how many; doctor says that it runs."""
-    shown = filled("search", "Where does Bo live now?", "--rerank", "--explain").stdout
-    assert f"rerank: {MS_MARCO.model_id} read" in shown
-    assert "rerank +" in shown
-    assert "rerank:" not in filled("search", "Where does Bo live now?", "--explain").stdout
+def test_rerank_reads_the_best_again(filled: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The explanation says which model read how many, unless it is switched off; doctor says that it runs."""
+    asked = ("search", "Where does Bo live now?", "--explain")
+    monkeypatch.setenv("MEMFOREST_RERANKER", "local")
+    assert f"rerank: {MS_MARCO.model_id} read" in filled(*asked).stdout
+    assert "rerank:" not in filled(*asked, "--no-rerank").stdout
     assert f"{MS_MARCO.name}: installed" in " ".join(filled("doctor").stdout.split())
 
 
 def test_a_missing_reranker_is_no_mystery(filled: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for without its weights, the command that installs them is named; doctor goes on and names it too."""
     monkeypatch.setattr("memforest.models.catalog.MS_MARCO", replace(MS_MARCO, package="no_such_package"))
-    failed = filled("search", "Bo", "--rerank")
-    assert failed.exit_code == 1
-    assert MS_MARCO.fix in failed.stderr
     checks = data(filled("doctor", "--json"))["checks"]
     (check,) = [one for one in checks if one["name"] == "reranker"]
     assert (check["status"], check["fix"]) == ("note", MS_MARCO.fix)
     monkeypatch.setenv("MEMFOREST_RERANKER", "local")
+    failed = filled("search", "Bo")
+    assert failed.exit_code == 1
+    assert MS_MARCO.fix in failed.stderr
     assert filled("doctor").exit_code == 1
 
 

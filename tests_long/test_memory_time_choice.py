@@ -79,52 +79,6 @@ def shown(evidence: Sequence[Evidence]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("question", "word", "why"),
-    [
-        ("Which place does Ana's ladder have now?", "garage", "current: said last of what answers"),
-        (
-            "Which place did Ana's ladder have before the shed?",
-            "attic",
-            "predecessor: said last of what answers before the shed",
-        ),
-        (
-            "Which place did Ana's ladder have after the attic?",
-            "shed",
-            "successor: said first of what answers after the attic",
-        ),
-        ("Which place did Ana's ladder have first?", "cellar", "first: said first of what answers"),
-        ("When did Ana last change the ladder's place?", "garage", "last: said last of what answers"),
-        (
-            "Which place did Ana's ladder go back to, the garage?",
-            "garage",
-            "changed_back: said last of what answers",
-        ),
-    ],
-)
-def test_what_answers_by_its_time_leads(forest: MemForest, question: str, word: str, why: str) -> None:
-    """Each operator chooses its turn, which stands first, says why, and has a score that is the sum of its parts."""
-    found = ask(forest, question, explain=True)
-    first = found.evidence[0]
-    assert word in first.quote
-    assert first.why == why
-    assert [one.why for one in found.evidence[1:]] == [""] * (len(found.evidence) - 1)
-    assert first.score == pytest.approx(sum(first.scores.values()))
-    scores = [one.score for one in found.evidence[1:]]
-    assert scores == sorted(scores, reverse=True)
-    assert max(scores) < 100  # what leads has no score of another size
-    assert found.trace["explain"]["time_order"] == {"why": why, "turns": 1}
-    assert len({one.quote for one in found.evidence}) == len(found.evidence) == len(SAID)
-
-
-def test_the_judge_reads_the_core_and_each_turn_alone(forest: MemForest) -> None:
-    """Once for both: the order of the candidates and the choice."""
-    ask(forest, "Which place did Ana's ladder have before the shed?")
-    ((question, texts),) = READ
-    assert question == "Which place did Ana's ladder have?"
-    assert sorted(texts) == sorted(f"{who}: {text}" for who, text in SAID)
-
-
-@pytest.mark.parametrize(
     ("question", "options"),
     [
         ("Which place does Ana's ladder have?", {}),  # a time in the tense alone
@@ -179,19 +133,6 @@ def test_a_timeline_that_leads_is_left_alone(tmp_path: Path) -> None:
     assert (found[0].quote, found[0].why) == (plain.quote, plain.why)
     assert {one.why for one in found[1:]} == {""}
     assert READ[0][0] == question
-
-
-def test_other_people_s_turns_are_not_chosen(tmp_path: Path) -> None:
-    """Three turns by or about the person are enough to leave out all others; with fewer everybody's count."""
-    said = [("Ana", f"The ladder stands in the {one}.") for one in PLACES[:3]]
-    others = [("Ben", "The ladder stands in the garage.")]
-    question = "Which place does Ana's ladder have now?"
-    with MemForest(tmp_path / "many", config()) as forest:
-        fill(forest, [*said, *others])
-        assert "shed" in ask(forest, question).evidence[0].quote
-    with MemForest(tmp_path / "few", config()) as forest:
-        fill(forest, [*said[:2], *others])
-        assert "garage" in ask(forest, question).evidence[0].quote
 
 
 def test_a_budget_of_tokens_is_spent_in_order() -> None:

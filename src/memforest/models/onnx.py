@@ -521,8 +521,7 @@ def _up_to(name: str, data: bytes) -> bytes:
     Field 7 of a model is its graph, and of that 1 are the nodes, each behind those it needs, and 12 the outputs; 2 of a node are its
     outputs, 1 of an output its name (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
     """
-    wanted = name.encode()
-    if not wanted:
+    if not name:
         return data
     model, graph, made = bytearray(), bytearray(), False
     for field, start, body, end in _fields(data, 0, len(data)):
@@ -534,9 +533,9 @@ def _up_to(name: str, data: bytes) -> bytes:
                 graph += data[first:last]
             if part == 1:
                 made |= any(
-                    key == 2 and data[at:to] == wanted for key, _, at, to in _fields(data, inner, last)
+                    key == 2 and data[at:to] == name.encode() for key, _, at, to in _fields(data, inner, last)
                 )
-    graph += _message(12, _message(1, wanted))
+    graph += _message(12, _message(1, name.encode()))
     return bytes(model) + _message(7, bytes(graph))
 
 

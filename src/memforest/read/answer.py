@@ -194,10 +194,8 @@ def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list
     cross-encoder tells better.
     """
     least = REFUTED + REFUTED_OF_MANY * math.log(max(found.statements / FEW, 1))
-    logits = {
-        one.sources: found.known.get(leaf_key(one), {}).get("logit") for one in evidence if one.why == LATER
-    }
-    refuted = {sources for sources, logit in logits.items() if logit is not None and logit < least}
+    led = [one for one in evidence if one.why == LATER]
+    refuted = {one.sources for one in led if found.known.get(leaf_key(one), {}).get("logit", 0.0) < least}
     made = list(evidence)
     for at, one in enumerate(evidence):
         if one.sources in refuted:

@@ -63,6 +63,7 @@ from memforest.reading.canonical import speaker_key
 from memforest.reading.clauses import asked_in
 from memforest.reading.date_phrases import latest_within, years_back
 from memforest.reading.entities import is_assistant
+from memforest.reading.question_parts import language_of
 from memforest.reading.steps import Steps
 from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
@@ -433,7 +434,8 @@ class QueryPath:
             if found.nodes:  # at equal scores a turn comes before a node
                 both = merge(ranked, found.nodes, key=falling_score)
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
-            relevance = Relevance(tx, snapshot, request, self._judge(asked.question))
+            judge = self._weights(Judge) if is_read(asked.question) else None
+            relevance = Relevance(tx, snapshot, request, judge)
             best = self._with_successor(reader, request, list(islice(ranked, wanted)), relevance)
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
@@ -445,7 +447,9 @@ class QueryPath:
             ]
             evidence = made[: len(best)]
             turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
-            standings = standing(snapshot, self._weights(Reader), request, [hit for _, hit in turns[:RANKED]])
+            standings = standing(
+                snapshot, self._reader(asked.question), request, [hit for _, hit in turns[:RANKED]]
+            )
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
             return SearchOutcome(
                 evidence=evidence,
@@ -480,12 +484,11 @@ class QueryPath:
     def _reranker(self, asked: Query) -> Reranker | None:
         """Return what is to read the best candidates again; the local reranker reads no question in another language than its own."""
         found = self.steps.reranker if asked.ranking.rerank != 0 else None
-        local = found is not None and weights_for(found.model_id) is not None
-        return None if local and not is_read(asked.question) else found
+        return found if found is None or not weights_for(found.model_id) or is_read(asked.question) else None
 
-    def _judge(self, question: str) -> Judge | None:
-        """Return the weights of relevance; None also of a question in a language that they are not for."""
-        return self._weights(Judge) if is_read(question) else None
+    def _reader(self, question: str) -> Reader | None:
+        """Return the weights for what was said later; None also of a question in a language that they were not fitted to."""
+        return self._weights(Reader) if is_read(question) or language_of(question) else None
 
     def _weights(self, kind: type[W]) -> W | None:
         """Return the weights of a kind for the memory's embedder, or None if the package has none."""
@@ -498,7 +501,7 @@ class QueryPath:
 
         So only where a question asks how something stands at its present, and what was said later may answer it.
         """
-        weights = self._weights(Reader)
+        weights = self._reader(reader.question)
         first = best[0] if best else None
         if (
             weights is None
@@ -514,7 +517,6 @@ class QueryPath:
         found = successor(tx, snapshot, weights, request, allowed(snapshot, request), first.fact)
         if found is None:
             return best
-        reader.note_successor(first.fact, found)
         turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == found, 1]
         turn = int(turns[turn_places(snapshot)[turns].argmax()])
         same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]
@@ -523,6 +525,7 @@ class QueryPath:
         [likely] = relevance.of([led])
         if likely is not None and likely < LIKELY:
             return best
+        reader.note_successor(first.fact, found)
         others = [one for one in best if one not in same]
         # What led until now was the value as the rules read it, which the successor puts in doubt.
         return [

@@ -252,7 +252,7 @@ async def second_look(
     first = pool[: len(texts)]
     local = weights_for(reranker.model_id) is not None and all(one.relevance is not None for one in first)
     logits = dict(zip(map(leaf_key, first), scores.tolist(), strict=True)) if local else {}
-    known = {key: {**one, "logit": logits[key]} if key in logits else one for key, one in found.known.items()}
+    known = {at: {**one, "logit": logits[at]} if at in logits else one for at, one in found.known.items()}
     evidence = first if local else reranked(first, scores, weight, found.leads)
     done = replace(
         found,
