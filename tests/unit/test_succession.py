@@ -39,6 +39,20 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
         assert np.isfinite(reader.logits(vectors[0], vectors[1], vectors, named=named)).all()
 
 
+def test_a_message_without_a_vector_says_nothing() -> None:
+    """The logit is then that of the statement alone; else the higher of both."""
+    reader = open_weights(BGE_SMALL.model_id, Reader)
+    assert reader is not None
+    one = np.random.default_rng(0).normal(size=(6, len(reader.said))).astype(np.float32)
+    one /= np.linalg.norm(one, axis=1, keepdims=True)
+    question, earlier, later, messages = one[0], one[1], one[2:4], one[4:]
+    nobody = np.zeros(2, bool)
+    alone = reader.logits(*(part.astype(float) for part in (question, earlier, later)), named=nobody)
+    silent = reader.of_messages(question, earlier, later, np.zeros_like(messages), named=nobody)
+    assert np.allclose(silent, alone)
+    assert (reader.of_messages(question, earlier, later, messages, named=nobody) >= alone).all()
+
+
 @pytest.mark.parametrize("model_id", ["hash-words-1@64", "", "../minilm@1", "minilm-l6-v2-int8@00000000"])
 def test_another_embedder_has_none(model_id: str) -> None:
     """An embedder that the package has no weights for gets none, whatever its name."""

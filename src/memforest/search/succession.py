@@ -52,8 +52,8 @@ SCALE = 20.0
 PRESENT = 0.5
 """Least logit of a question about the present whose words show no time."""
 LEAST, SPREAD, SLOPE = -0.25, -2.8, 1.3
-"""Least logit of a successor; and the same less the logarithm of how many statements came later: of many, any one is less likely
-to be it. Chosen on 140 everyday cases, of which 40 have no change (docs/ranking.md)."""
+"""Least logit of a successor; and a line in the logarithm of how many statements came later, below which it is none either: of many,
+any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/ranking.md)."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
 CHANGES = slice(STANCES.index("begins"), TELLING)
@@ -116,10 +116,10 @@ class Reader:
     ) -> Floats:
         """Return `logits`, the higher of those of each statement and of the message that it stands in.
 
-        A sentence may tell only with its neighbours: "Certificate came in the post! B1, with a note about my subjunctives."
+        A sentence may tell only with its neighbours: "The boxes are in. Third floor, and no lift." A message without a vector says nothing.
         """
         asked, first, told = (each.astype(np.float64) for each in (question, earlier, later))
-        whole = messages - self.spoken + self.said
+        whole = np.where(messages.any(axis=1, keepdims=True), messages - self.spoken + self.said, told)
         return np.maximum(*(self.logits(asked, first, some, named=named) for some in (told, whole)))
 
 
