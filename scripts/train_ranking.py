@@ -12,8 +12,8 @@ same pieces and to `data/pairs`, where twelve hands wrote texts with questions t
 logits that the softmax is fitted to are those of heads that had not seen the conversation.
 
 What is printed was held out: the weights for a conversation are fitted to the others. `UNFITTED` ones, which are not English, are in no
-fit. `first` is the share of answerable questions whose likeliest piece answers; `right` and `wrong` are those that were answered so at
-a threshold, and `answered` the unanswerable ones that were.
+fit. `quoted` is the share of answerable questions of which a piece that would be quoted answers; `right` and `wrong` are those that were
+answered so at a threshold, and `answered` the unanswerable ones that were.
 
 With `--check` nothing is written, and the exit code says whether the committed weights are what would be written. Both embedders and
 the cross-encoder (extra ``[bge]``) must be installed.
@@ -43,7 +43,10 @@ from memforest.ports import Answer, AnswerEvidence
 from memforest.read.rerank import pair_text
 from memforest.reading.answer_local import (
     BY_WORDS,
+    ENOUGH,
     NAMES,
+    QUOTES,
+    WORTH,
     chances,
     logits_of,
     named,
@@ -74,7 +77,7 @@ OF_ASSISTANT = 300.0
 HEAD_RIDGE, FOLDS = 300.0, 3
 PIECES, READ = 20, 12
 """Pieces that are ranked, and that a cross-encoder reads."""
-THRESHOLDS = (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
+THRESHOLDS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,26 +332,24 @@ def head_path(model: OnnxModel) -> Path:
     return TABLE.parent / f"pairs-{model.name}-{model.sha256[:8]}.npz"
 
 
-def outcome(pick: Pick, weights: Mapping[str, float]) -> tuple[float, bool]:
-    """Return the chance of the likeliest piece, and whether it is right."""
-    if not pick.known:
-        return 0.0, False
-    shares = chances(logits_of(pick.known, weights))
-    best = int(np.argmax(shares))
-    return shares[best], pick.right[best]
+def report(name: str, found: Sequence[Pick], names: Sequence[str]) -> dict[str, float]:
+    """Print how the questions end with weights that are fitted to the other conversations, and return the line of the relevance.
 
-
-def report(name: str, found: Sequence[Pick], names: Sequence[str]) -> None:
-    """Print how the questions end with weights that are fitted to the other conversations."""
+    It is the logistic of whether a piece is right over its logit, so that each counts alone.
+    """
     ended: dict[bool, list[tuple[float, bool]]] = {True: [], False: []}
+    each: list[tuple[float, bool]] = []
     for talk in dict.fromkeys(one.talk for one in found if one.talk not in UNFITTED):
         weights = fit([one for one in found if one.talk not in (talk, *UNFITTED)], names)
         for one in found:
             if one.talk == talk:
-                ended[one.answerable].append(outcome(one, weights))
+                logits = logits_of(one.known, weights)
+                each += zip(logits, one.right, strict=True)
+                quoted, score = quotes(chances(logits)) if logits else ([], 0.0)
+                ended[one.answerable].append((score, any(one.right[at] for at in quoted)))
     able, unable = ended[True], ended[False]
     print(
-        f"{name}: {len(able)} answerable, {len(unable)} not; first {100 * np.mean([right for _, right in able]):.1f}"
+        f"{name}: {len(able)} answerable, {len(unable)} not; quoted {100 * np.mean([right for _, right in able]):.1f}"
     )
     for bar in THRESHOLDS:
         shares = (
@@ -358,6 +359,22 @@ def report(name: str, found: Sequence[Pick], names: Sequence[str]) -> None:
         )
         right, wrong, answered = (100 * np.mean(one) for one in shares)
         print(f"  at {bar:.2f}: right {right:.1f}  wrong {wrong:.1f}  answered {answered:.1f}")
+    x, y = np.array(each).T
+    z, line = np.c_[x, np.ones(len(x))], np.zeros(2)
+    for _ in range(30):
+        told = 1 / (1 + np.exp(-z @ line))
+        line -= np.linalg.solve((z.T * (told * (1 - told))) @ z, z.T @ (told - y))
+    return {"slope": round(float(line[0]), 3), "shift": round(float(line[1]), 3)}
+
+
+def quotes(found: Sequence[float]) -> tuple[list[int], float]:
+    """Return which pieces `ask` would quote, given their chances, and the chance that any of them is right."""
+    best, *others = sorted(range(len(found)), key=lambda at: -found[at])
+    quoted, score = [best], found[best]
+    for at in others:
+        if len(quoted) < QUOTES and score < ENOUGH and found[at] >= WORTH:
+            quoted, score = [*quoted, at], score + found[at]
+    return quoted, score
 
 
 def main() -> int:
@@ -379,16 +396,19 @@ def main() -> int:
     sets[MS_MARCO.model_id] = read, (*NAMES, "logit")
     scorers: dict[str, Any] = {}
     for name, (some, names) in sets.items():
-        report(name, some, names)
+        line = report(name, some, names)
         used = [one for one in some if one.talk not in UNFITTED]
         scorers[name] = {
             "weights": fit(used, names),
+            "relevance": line,
             "questions": len(used),
             "script": f"scripts/train_ranking.py {VERSION}",
         }
+    with np.load(head_path(MS_MARCO)) as stored:
+        kept = dict(stored)
     if not given.check:
-        np.savez_compressed(head_path(MS_MARCO), head=head.astype(np.float16))
-    elif not np.allclose(np.load(head_path(MS_MARCO))["head"], head, rtol=0.02, atol=0.02):
+        np.savez_compressed(head_path(MS_MARCO), **{**kept, "head": head.astype(np.float16)})
+    elif not np.allclose(kept["head"], head, rtol=0.02, atol=0.02):
         return 1
     text = json.dumps({"version": VERSION, "scorers": scorers}, indent=2) + "\n"
     if given.check:

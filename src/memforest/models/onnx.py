@@ -431,7 +431,7 @@ class OnnxCrossEncoder(_Runner):
             ModelError: if onnxruntime is missing or fails.
             WeightsError: if the weights are missing or not the pinned ones.
         """
-        head = _head(self.model)
+        head, _ = _tuned(self.model)
         logit = float(self.states(question, text) @ head[:-1] + head[-1])
         if not np.isfinite(logit):
             raise ModelError(f"{self.model.model_id} returned no usable score: {logit}")
@@ -446,12 +446,12 @@ class OnnxCrossEncoder(_Runner):
 
 
 @functools.cache
-def _head(model: OnnxModel) -> NDArray[np.float64]:
-    """Return the weights of a cross-encoder's head, the last of which is the bias."""
+def _tuned(model: OnnxModel) -> tuple[NDArray[np.float64], Tuned]:
+    """Return the weights of a cross-encoder's head, the last of which is the bias, and those that change its layers."""
     path = resources.files("memforest.data") / f"pairs-{model.name}-{model.sha256[:8]}.npz"
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        head: NDArray[np.float64] = stored["head"].astype(np.float64)
-    return head
+        kept = {name: stored[name].astype(np.float32) for name in stored.files}
+    return kept.pop("head").astype(np.float64), kept
 
 
 def known_share(text: str) -> float:
@@ -498,7 +498,9 @@ _shared = _Shared()
 
 def _open_session(model: OnnxModel) -> Any:
     """Return a quiet, single-threaded session over the checked bytes of a model."""
-    data = _up_to(model.states, model.read())
+    data = model.read()
+    if model.states:
+        data = _up_to(model.states, data, _tuned(model)[1])
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError as exc:
@@ -515,28 +517,65 @@ def _open_session(model: OnnxModel) -> Any:
         raise ModelError(f"onnxruntime {runtime.__version__} cannot load {model.model_id}: {exc}") from exc
 
 
-def _up_to(name: str, data: bytes) -> bytes:
-    """Return an ONNX model whose one output is an inner value: nothing that is computed after it is left; all of it if the name is empty.
+Tuned = Mapping[str, NDArray[np.float32]]
+"""What is changed in a model: the name of a bias or a norm -> its numbers, shape (n,); and that of a linear layer's bias, with ``:in`` and
+``:out`` behind it -> the factors, shapes (m, r) and (r, n), of what is added to the layer (LoRA, arXiv 2106.09685)."""
 
-    Field 7 of a model is its graph, and of that 1 are the nodes, each behind those it needs, and 12 the outputs; 2 of a node are its
-    outputs, 1 of an output its name (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
+
+def _up_to(output: str, data: bytes, tuned: Tuned) -> bytes:
+    """Return an ONNX model whose one output is an inner value, with other weights: nothing that is computed after it is left.
+
+    Field 7 of a model is its graph, and of that 1 are the nodes, each behind those it needs, 5 the weights and 12 the outputs; of a
+    node 1 are the inputs, 2 the outputs and 4 the kind, and 8 and 9 of a weight its name and numbers
+    (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
     """
-    if not name:
-        return data
     model, graph, made = bytearray(), bytearray(), False
+    reads: dict[bytes, bytes] = {}  # what a linear layer makes -> what it is made of, before it is quantized
     for field, start, body, end in _fields(data, 0, len(data)):
         if field != 7:
             model += data[start:end]
             continue
         for part, first, inner, last in _fields(data, body, end):
-            if part != 12 and not (part == 1 and made):
+            if part == 5:
+                kept = [(key, data[f:to], data[at:to]) for key, f, at, to in _fields(data, inner, last)]
+                name = next(value.decode() for key, _, value in kept if key == 8)
+                whole = b"".join(raw for key, raw, _ in kept if key != 9 or name not in tuned)
+                graph += _message(5, whole + (_raw(tuned[name]) if name in tuned else b""))
+            elif part == 1 and not made:
+                node = [(key, data[f:to], data[at:to]) for key, f, at, to in _fields(data, inner, last)]
+                graph += _beside(node, tuned, reads)
+                made = any(key == 2 and value == output.encode() for key, _, value in node)
+            elif part not in (1, 12):
                 graph += data[first:last]
-            if part == 1:
-                made |= any(
-                    key == 2 and data[at:to] == name.encode() for key, _, at, to in _fields(data, inner, last)
-                )
-    graph += _message(12, _message(1, name.encode()))
+    for name, factor in tuned.items():
+        if ":" in name:
+            sizes = b"".join(_message(1, _number(one)) for one in factor.shape)
+            graph += _message(5, sizes + b"\x10\x01" + _message(8, name.encode()) + _raw(factor))
+    graph += _message(12, _message(1, output.encode()))
     return bytes(model) + _message(7, bytes(graph))
+
+
+def _beside(node: Sequence[tuple[int, bytes, bytes]], tuned: Tuned, reads: dict[bytes, bytes]) -> bytes:
+    """Return a node; behind one that adds the bias of a layer that is added to, three that add the low-rank part."""
+    inputs, outputs = ([value for key, _, value in node if key == one] for one in (1, 2))
+    kind = next(value for key, _, value in node if key == 4)
+    read = next((reads[one] for one in inputs if one in reads), inputs[0] if inputs else b"")
+    if kind in (b"DynamicQuantizeLinear", b"MatMulInteger", b"Cast", b"Mul"):
+        reads.update(dict.fromkeys(outputs, inputs[0] if kind == b"DynamicQuantizeLinear" else read))
+    bias = next((one for one in inputs if one.decode() + ":in" in tuned), None)
+    if bias is None:
+        return _message(1, b"".join(raw for _, raw, _ in node))
+    [whole], plain, low, high = outputs, *(bias + end for end in (b":plain", b":low", b":high"))
+    made = _message(1, b"".join(_message(2, plain) if key == 2 else raw for key, raw, _ in node))
+    added = ((b"MatMul", read, bias + b":in", low), (b"MatMul", low, bias + b":out", high))
+    for kind, x, y, z in (*added, (b"Add", plain, high, whole)):
+        made += _message(1, _message(1, x) + _message(1, y) + _message(2, z) + _message(4, kind))
+    return made
+
+
+def _raw(numbers: NDArray[np.float32]) -> bytes:
+    """Return the field of a weight that has its numbers."""
+    return _message(9, numbers.astype("<f4").tobytes())
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -563,13 +602,18 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
+def _number(value: int) -> bytes:
+    """Return a number in groups of seven bits, the lowest first."""
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
 def _message(field: int, content: bytes) -> bytes:
     """Return a field that holds bytes."""
-    size, head = len(content), bytearray([field << 3 | 2])
-    while size > 127:
-        head.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*head, size]) + content
+    return bytes([field << 3 | 2]) + _number(len(content)) + content
 
 
 @functools.cache

@@ -12,7 +12,14 @@ from memforest.errors import ModelRefusedError
 from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
 from memforest.read.rerank import Known, SearchOutcome, leaf_key
 from memforest.read.results import Evidence, context_lines, fit
-from memforest.reading.answer_local import LocalAnswerer, named, rank_logits, read_pieces, read_question
+from memforest.reading.answer_local import (
+    LocalAnswerer,
+    named,
+    rank_logits,
+    read_pieces,
+    read_question,
+    relevance_of,
+)
 from memforest.reading.clauses import asked_in
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
@@ -131,8 +138,7 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
         leads=bool(one.why) and not one.perhaps,
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
         perhaps=bool(one.why) and one.perhaps,
-        relevance=one.relevance,
-        **known.get(leaf_key(one), {}),
+        **{"relevance": one.relevance, **known.get(leaf_key(one), {})},
     )
 
 
@@ -153,7 +159,7 @@ def ranked(
     """Return what was found, the first turns and facts in the order of how likely each of them answers the question.
 
     What leads stays in front, and summaries keep their places. Where no relevance is known, as without vectors, the order stays. Each place keeps its score; what it adds to that of who stands
-    there now is the part "ranker".
+    there now is the part "ranker". The relevance of each is what the ranker makes of all that is known of it.
 
     Args:
         found: the candidates, best first.
@@ -162,18 +168,21 @@ def ranked(
         before: see `turns_before`.
     """
     places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
-    if found.reranker is not None:
-        places = [at for at in places if leaf_key(found.evidence[at]) in found.places]
     old = _without_refuted([found.evidence[at] for at in places], found)
     if any(one.relevance is None for one in old):
         return found
     asked = read_question(asked_in(question), plan)
     pieces = read_pieces((at, named(piece_of(one, before, found.known))) for at, one in enumerate(old))
-    logits = rank_logits(asked, pieces, pieces, found.reranker or "")
+    # Where there is a reranker only what it has read competes; the relevance of the rest is told without it.
+    count = sum(found.reranker is None or leaf_key(one) in found.places for one in old)
+    first, rest = pieces[:count], pieces[count:]
+    logits, scorer = rank_logits(asked, first, first, found.reranker or "")
+    likely = relevance_of(logits, scorer) + relevance_of(*rank_logits(asked, rest, pieces))
+    old = [replace(one, relevance=own) for one, own in zip(old, likely, strict=True)]
     leads = [found.leads.get(leaf_key(one), 0) if one.why and not one.perhaps else 0 for one in old]
-    order = sorted(range(len(old)), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
+    order = sorted(range(count), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
     evidence = list(found.evidence)
-    for place, at in zip(places, order, strict=True):
+    for place, at in zip(places, [*order, *range(count, len(old))], strict=True):
         one, score = old[at], found.evidence[place].score
         parts = one.scores if score == one.score else {**one.scores, "ranker": score - one.score}
         evidence[place] = replace(one, score=score, scores=parts)

@@ -471,6 +471,7 @@ class QueryPath:
                 known={
                     leaf_key(one): {
                         "place": place,
+                        "relevance": one.relevance,
                         "by_assistant": TURN_ROLES[snapshot.turns.role[hit.turn]] == "assistant",
                         "succeeds": succeeds,
                         "ended": ended,

@@ -149,11 +149,21 @@ Weights = Mapping[str, float]
 
 
 @cache
+def _scorers() -> Mapping[str, Mapping[str, Weights]]:
+    text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
+    found: Mapping[str, Mapping[str, Weights]] = json.loads(text)["scorers"]
+    return found
+
+
 def weights_for(scorer: str) -> Weights | None:
     """Return the weights for what is known: "words", "relevance", or a cross-encoder's id; None if it was not calibrated."""
-    text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
-    found = json.loads(text)["scorers"].get(scorer)
-    return None if found is None else found["weights"]
+    return _scorers()[scorer]["weights"] if scorer in _scorers() else None
+
+
+def relevance_of(logits: Sequence[float], scorer: str) -> list[float]:
+    """Return how likely each piece answers by itself, in [0, 1], given its `logits_of` with the weights of a scorer."""
+    line = _scorers()[scorer]["relevance"]
+    return [1 / (1 + math.exp(-line["slope"] * one - line["shift"])) for one in logits]
 
 
 def logits_of(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
@@ -374,10 +384,10 @@ def _odds(share: float) -> float:
 
 def rank_logits(
     asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece], reranker: str = ""
-) -> list[float]:
-    """Return, for each piece in `able`, the logarithm of how much likelier it is a right answer than that none is.
+) -> tuple[list[float], str]:
+    """Return, for each piece in `able`, the logarithm of how much likelier it is a right answer than that none is, and the scorer.
 
-    The weights are those for what is known of all of them: words, relevance too, or a cross-encoder's logits as well.
+    The scorer whose weights count is that of what is known of all of them: words, relevance too, or a cross-encoder's logits as well.
 
     Args:
         asked: the question.
@@ -385,14 +395,14 @@ def rank_logits(
         pieces: all that were read.
         reranker: the cross-encoder's id, "" for none.
     """
-    told = [piece.evidence for piece in able]
-    weights = weights_for("words")
+    told, scorer = [piece.evidence for piece in able], "words"
     if all(one.relevance is not None for one in told):
-        weights = weights_for("relevance")
-        if all(one.logit is not None for one in told):
-            weights = weights_for(reranker) or weights
+        scorer = "relevance"
+        if all(one.logit is not None for one in told) and weights_for(reranker):
+            scorer = reranker
+    weights = weights_for(scorer)
     assert weights is not None, "the weights for words and for relevance are in the package"
-    return logits_of(read_features(asked, able, pieces), weights)
+    return logits_of(read_features(asked, able, pieces), weights), scorer
 
 
 def named(one: AnswerEvidence) -> AnswerEvidence:
@@ -439,6 +449,8 @@ LEAST_CHANCE = 0.05
 """Least chance of either turn of an exchange that is quoted as a whole."""
 LISTED = 0.2
 """Least chance of a quote in a list, as a share of the best one's."""
+QUOTES, ENOUGH, WORTH = 3, 0.8, 0.1
+"""Most quotes in another answer, the chance that any of them is right at which no more are added, and the least chance of one that is."""
 SURE = 3.0
 """Added to the logit of what time order surely chose: the conversations of the fit have too little of that to tell."""
 
@@ -494,7 +506,7 @@ class LocalAnswerer:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
         scored = self.scored(asked, able, pieces)
-        chosen, score = listed(scored) if plan.kind == "list" else best(scored)
+        chosen, score = listed(scored) if plan.kind == "list" else likeliest(scored)
         if score < self._threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
@@ -507,7 +519,7 @@ class LocalAnswerer:
         self, asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
     ) -> list[ScoredPiece]:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
-        logits = rank_logits(asked, able, pieces, self._reranker)
+        logits, _ = rank_logits(asked, able, pieces, self._reranker)
         shares = chances([one + SURE * piece.evidence.leads for one, piece in zip(logits, able, strict=True)])
         return [ScoredPiece(*one) for one in zip(able, shares, strict=True)]
 
@@ -579,8 +591,11 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
     return not stated and meets(one.said, one.said + timedelta(microseconds=1))
 
 
-def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
-    """Return the piece with the best chance, or a turn and its reply if their sum is better."""
+def likeliest(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
+    """Return the likeliest piece, or a turn and its reply if their sum is better, and the chance that any of them is right.
+
+    Others follow, the likeliest first, until one of all is likely `ENOUGH` to be right.
+    """
     spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
     found = [([one], one.chance) for one in scored]
     for one in scored:
@@ -589,7 +604,14 @@ def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
             continue
         if min(first.chance, one.chance) >= LEAST_CHANCE:
             found.append(([first, one], first.chance + one.chance))
-    return max(found, key=lambda of: of[1])
+    chosen, score = max(found, key=lambda of: of[1])
+    said = {one_line(one.piece.evidence.quote).casefold() for one in chosen}
+    for one in sorted(scored, key=lambda one: -one.chance):
+        words = one_line(one.piece.evidence.quote).casefold()
+        if len(chosen) < QUOTES and score < ENOUGH and one.chance >= WORTH and words not in said:
+            chosen, score = [*chosen, one], score + one.chance
+            said.add(words)
+    return chosen, score
 
 
 def listed(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:

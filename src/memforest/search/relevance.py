@@ -35,15 +35,16 @@ class Judge:
     """Weights for the vectors of one embedder, `d` numbers each.
 
     `said`, `spoken` and `asked`, shape (d,): the mean vector of statements, turns and questions. `stance`: as in `Reader`.
-    `seeks`, shape (d + 1,), is a logistic over a question's vector. `pair_shift`, `pair_scale`, `pair_hidden` and `pair_out` are those of
-    the two layers over `features`.
+    `seek_hidden` and `seek_out` are two layers over a question's vector. `pair_shift`, `pair_scale`, `pair_hidden` and `pair_out` are
+    those over `features`.
     """
 
     said: Floats
     spoken: Floats
     asked: Floats
     stance: Floats
-    seeks: Floats
+    seek_hidden: Floats
+    seek_out: Floats
     pair_shift: Floats
     pair_scale: Floats
     pair_hidden: Floats
@@ -58,7 +59,7 @@ class Judge:
 
     def seeking(self, question: Floats) -> float:
         """Return the logit of how likely a question, by its vector, asks for something that somebody has told."""
-        return float(SCALE * (question - self.said) @ self.seeks[:-1] + self.seeks[-1])
+        return float(through(SCALE * (question - self.said)[None], self.seek_hidden, self.seek_out)[0])
 
 
 def features(near: Floats, turn: Floats, others: Floats, many: int, share: Floats, stance: Floats) -> Floats:
