@@ -372,7 +372,7 @@ def quotes(found: Sequence[float]) -> tuple[list[int], float]:
     best, *others = sorted(range(len(found)), key=lambda at: -found[at])
     quoted, score = [best], found[best]
     for at in others:
-        if len(quoted) < QUOTES and score < ENOUGH and found[at] >= WORTH:
+        if len(quoted) < QUOTES and score < ENOUGH and found[at] >= WORTH * found[best]:
             quoted, score = [*quoted, at], score + found[at]
     return quoted, score
 

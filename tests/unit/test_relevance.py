@@ -33,8 +33,8 @@ SAID = (
     "The dentist wants to see me on 14 March.",
     "I hate coriander, it tastes of soap.",
 )
-HELD_OUT = Path(__file__).parents[2] / "data" / "held_out" / "questions.toml"
-"""Questions and talk by a hand that saw nothing of `data/reading`."""
+HELD_OUT = Path(__file__).parents[2] / "data" / "held_out"
+"""Questions and talk by two hands that saw nothing of `data/reading`."""
 PLAIN = {
     "What is the wifi password?": "hunter2",
     "wifi password": "hunter2",
@@ -71,12 +71,13 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
 
 
 def test_talk_finds_nothing(robin: UserMemory) -> None:
-    """Of messages that ask for nothing, by a hand that saw no others, at least half find nothing (36 of 60), and `ask` abstains from all."""
-    talk = tomllib.loads(HELD_OUT.read_text(encoding="utf-8"))["chat"]["lines"]
-    assert len(talk) >= 60
+    """Of messages that ask for nothing, by hands that saw no others, nineteen in twenty find nothing, and `ask` abstains from all."""
+    files = (tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(HELD_OUT.glob("*.toml")))
+    talk = [text for tables in files for text in tables["chat"]["lines"]]
+    assert len(talk) >= 210
     found = {text: robin.search(text) for text in talk}
     heard = [text for text, result in found.items() if result]
-    assert len(heard) <= 0.5 * len(talk), heard
+    assert len(heard) <= 0.05 * len(talk), heard
     assert all(robin.ask(text).abstained for text in talk)
 
 

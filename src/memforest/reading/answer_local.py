@@ -443,14 +443,14 @@ def ruled_out(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> str:
 
 TOP = 10
 """Pieces of evidence read, best first: the default ``top_k`` of a query."""
-MAX_ITEMS = 5
-"""Quotes in the answer to a list question."""
+MAX_ITEMS, QUOTES = 5, 3
+"""Most quotes in the answer to a list question, and to another."""
+ENOUGH = 0.8
+"""Chance that one of the quotes is right at which no more are added, but to a list."""
 LEAST_CHANCE = 0.05
 """Least chance of either turn of an exchange that is quoted as a whole."""
-LISTED = 0.2
-"""Least chance of a quote in a list, as a share of the best one's."""
-QUOTES, ENOUGH, WORTH = 3, 0.8, 0.1
-"""Most quotes in another answer, the chance that any of them is right at which no more are added, and the least chance of one that is."""
+WORTH = 0.2
+"""Least chance of a further quote, as a share of the best one's."""
 SURE = 3.0
 """Added to the logit of what time order surely chose: the conversations of the fit have too little of that to tell."""
 
@@ -506,7 +506,8 @@ class LocalAnswerer:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
         scored = self.scored(asked, able, pieces)
-        chosen, score = listed(scored) if plan.kind == "list" else likeliest(scored)
+        most, enough = (MAX_ITEMS, 1.0) if plan.kind == "list" else (QUOTES, ENOUGH)
+        chosen, score = quotes(scored, most=most, enough=enough)
         if score < self._threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
@@ -591,10 +592,10 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
     return not stated and meets(one.said, one.said + timedelta(microseconds=1))
 
 
-def likeliest(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
-    """Return the likeliest piece, or a turn and its reply if their sum is better, and the chance that any of them is right.
+def quotes(scored: Sequence[ScoredPiece], *, most: int, enough: float) -> tuple[list[ScoredPiece], float]:
+    """Return the likeliest piece, or a turn and its reply if their sum is better, with others behind it; and the chance that any is right.
 
-    Others follow, the likeliest first, until one of all is likely `ENOUGH` to be right.
+    Others are differently worded, the likeliest first, until there are as many as may be, or one of all is likely enough to be right.
     """
     spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
     found = [([one], one.chance) for one in scored]
@@ -605,26 +606,14 @@ def likeliest(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
         if min(first.chance, one.chance) >= LEAST_CHANCE:
             found.append(([first, one], first.chance + one.chance))
     chosen, score = max(found, key=lambda of: of[1])
-    said = {one_line(one.piece.evidence.quote).casefold() for one in chosen}
+    least = WORTH * max(one.chance for one in chosen)
     for one in sorted(scored, key=lambda one: -one.chance):
-        words = one_line(one.piece.evidence.quote).casefold()
-        if len(chosen) < QUOTES and score < ENOUGH and one.chance >= WORTH and words not in said:
+        said = {one_line(each.piece.evidence.quote).casefold() for each in chosen}
+        if len(chosen) == most or score >= enough or one.chance < least:
+            break
+        if one_line(one.piece.evidence.quote).casefold() not in said:
             chosen, score = [*chosen, one], score + one.chance
-            said.add(words)
     return chosen, score
-
-
-def listed(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
-    """Return the best piece with differently worded ones of similar chance, and the chance that any of them is right.
-
-    At most `MAX_ITEMS`, best first.
-    """
-    by_chance = sorted(scored, key=lambda one: -one.chance)
-    kept = list({one_line(one.piece.evidence.quote).casefold(): one for one in reversed(by_chance)}.values())[
-        ::-1
-    ]
-    chosen = [one for one in kept[:MAX_ITEMS] if one.chance >= LISTED * kept[0].chance]
-    return chosen, sum(one.chance for one in chosen)
 
 
 def _passage(asked: QuestionWords, quote: str) -> str:
