@@ -323,7 +323,7 @@ Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
-ANSWER_THRESHOLD = 0.65
+ANSWER_THRESHOLD = 0.75
 """With it, about 1 in 12 unanswerable questions of `scripts/train_ranking.py` are answered, if held out (docs/answers.md)."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]

@@ -15,6 +15,7 @@ from memforest.read.results import Evidence, context_lines, fit
 from memforest.reading.answer_local import (
     LocalAnswerer,
     named,
+    odds,
     rank_logits,
     read_pieces,
     read_question,
@@ -144,9 +145,9 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
 
 LATER = "later: said last of what is asked for"
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
-REFUTED, REFUTED_OF_MANY, FEW = -4.0, 0.8, 8
-"""Logit of the local cross-encoder below which what was said later leads nothing in a memory of at most `FEW` statements, and what
-is added for each e-fold more: of many, one is sooner taken for what it is not. Chosen on everyday cases and two sets of conversations (docs/ranking.md)."""
+READ, LEAST, OF_MANY, FEW = 0.4, 0.5, 0.4, 8
+"""What the logit of the local cross-encoder counts beside that of the vectors for what was said later; the least sum of both in a memory of at
+most `FEW` statements, and what is added to it for each e-fold more: of many, one is sooner taken for what it is not (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 2.5
@@ -197,14 +198,17 @@ def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -
 
 
 def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list[Evidence]:
-    """Return evidence of which nothing leads, or has ended, by what was said later and answers nothing as a cross-encoder reads it.
+    """Return evidence of which nothing leads, or has ended, by what was said later and hardly tells it as a cross-encoder reads it.
 
     Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
-    cross-encoder tells better.
+    cross-encoder tells better, and whether it stands so or was so once.
     """
-    least = REFUTED + REFUTED_OF_MANY * math.log(max(found.statements / FEW, 1))
-    led = [one for one in evidence if one.why == LATER]
-    refuted = {one.sources for one in led if found.known.get(leaf_key(one), {}).get("logit", 0.0) < least}
+    least = LEAST + OF_MANY * math.log(max(found.statements / FEW, 1))
+    refuted = set()
+    for one in evidence:
+        known = found.known.get(leaf_key(one), {})
+        if one.why == LATER and "logit" in known and odds(known["succeeds"]) + READ * known["logit"] < least:
+            refuted.add(one.sources)
     made = list(evidence)
     for at, one in enumerate(evidence):
         if one.sources in refuted:
