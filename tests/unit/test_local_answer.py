@@ -25,6 +25,7 @@ from memforest.reading.answer_local import (
     read_features,
     read_pieces,
     read_question,
+    relevance_of,
     sentences,
     weights_for,
 )
@@ -299,28 +300,6 @@ def test_forms_of_a_word_are_one_word_and_the_turn_before_counts() -> None:
     assert [one["heard"] for one in found] == [1.0] * 3
 
 
-@each(
-    ("question", "has", "lacks"),
-    [
-        ("How many scarves did Ida weave?", "I wove three scarves.", "I wove scarves."),
-        ("How long did Ida weave?", "It took two weeks.", "It took two looms."),
-        ("When did Ida weave?", "I wove it on Tuesday.", "I wove it at home."),
-        ("Who wove it?", "I asked Greta to do it.", "I asked for it at Porto."),
-        ("Where did Ida weave?", "I wove it in Porto.", "I wove it with Greta."),
-        ("Why did Ida weave?", "Because it was cold.", "It is a scarf."),
-        ("¿Dónde vive Ida?", "Ahora vivo en Vigo, la verdad.", "Ahora vivo con mi gato, la verdad."),
-    ],
-)
-def test_what_a_turn_lacks_of_what_is_asked_for(question: str, has: str, lacks: str) -> None:
-    """A number, a time, a person, a place or a reason; what stands in a question is not told."""
-    assert [one["lacks"] for one in known(question, said(has), said(lacks), said(f"{has[:-1]}?"))] == [
-        0,
-        1,
-        1,
-    ]
-    assert known("What did Ida weave?", said(lacks))[0]["lacks"] == 0
-
-
 def test_names_and_the_words_of_a_date_are_no_content() -> None:
     """A date only where it was read as one; a question without content leaves it open."""
     dated = QuestionPlan(entities=IDA, start=day(2026, 3, 4), end=day(2026, 3, 5))
@@ -349,7 +328,8 @@ def test_pieces_compete_and_a_higher_logit_raises_the_chance() -> None:
         assert 0 < twice[0] == twice[1] < alone[0] < sum(twice) < 1
         higher = chances(logits_of([{**one[0], "logit": 5.0}], weights))[0]
         assert (higher > alone[0]) == reads
-        assert chances(logits_of([{**one[0], "lacks": 1.0}], weights))[0] < alone[0]
+        shares = relevance_of([-9.0, 0.0, 9.0], scorer)
+        assert 0 < shares[0] < 0.05 < shares[1] < 0.95 < shares[2] < 1
     assert weights_for("callable:mine") is None
 
 

@@ -225,17 +225,13 @@ def _read_key(what: str, variable: str, option: str, file: Path | None, *, twice
         if variable in os.environ:
             before = f"{variable}: "
             return Key(os.environ[variable])
-        if not _can_ask():
+        if not sys.stdin.isatty():
             raise click.UsageError(f"there is no key; set {variable}, or give {option}")
         before = ""
         return Key(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))
     except (OSError, UnicodeError, ConfigError) as exc:
         why = "it is no text of hexadecimal digits" if isinstance(exc, UnicodeError) else exc
         raise click.UsageError(f"{before}{why}") from None
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
 
 
 @command()

@@ -283,9 +283,9 @@ def recrypt_all(
         if stop is not None and stop.is_set():
             break
         try:
-            (done if _is_begun(path) and recrypt(path, old, new, timeout_s=timeout_s) else already).append(
-                path.name
-            )
+            (
+                done if path.stat().st_size and recrypt(path, old, new, timeout_s=timeout_s) else already
+            ).append(path.name)
         except StoreError as exc:
             if user_id is not None:
                 raise
@@ -296,8 +296,3 @@ def recrypt_all(
     if failed:
         raise SomeUsersFailedError(operation, {}, failed, [result])
     return result
-
-
-def _is_begun(path: Path) -> bool:
-    """Return whether there is something in a file; an empty one was left by a write that failed."""
-    return path.stat().st_size > 0

@@ -518,8 +518,8 @@ def _open_session(model: OnnxModel) -> Any:
 
 
 Tuned = Mapping[str, NDArray[np.float32]]
-"""What is changed in a model: the name of a bias or a norm -> its numbers, shape (n,); and that of a linear layer's bias, with ``:in`` and
-``:out`` behind it -> the factors, shapes (m, r) and (r, n), of what is added to the layer (LoRA, arXiv 2106.09685)."""
+"""What is changed in a model: the name of a bias or a norm -> its numbers, shape (n,); and that of a linear layer's bias and of what the layer
+reads, with ``:in:`` and ``:out:`` between them -> the factors, (m, r) and (r, n), of what is added to the layer (LoRA, arXiv 2106.09685)."""
 
 
 def _up_to(output: str, data: bytes, tuned: Tuned) -> bytes:
@@ -530,7 +530,7 @@ def _up_to(output: str, data: bytes, tuned: Tuned) -> bytes:
     (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
     """
     model, graph, made = bytearray(), bytearray(), False
-    reads: dict[bytes, bytes] = {}  # what a linear layer makes -> what it is made of, before it is quantized
+    beside = dict(name.encode().split(b":in:") for name in tuned if ":in:" in name)
     for field, start, body, end in _fields(data, 0, len(data)):
         if field != 7:
             model += data[start:end]
@@ -543,7 +543,7 @@ def _up_to(output: str, data: bytes, tuned: Tuned) -> bytes:
                 graph += _message(5, whole + (_raw(tuned[name]) if name in tuned else b""))
             elif part == 1 and not made:
                 node = [(key, data[f:to], data[at:to]) for key, f, at, to in _fields(data, inner, last)]
-                graph += _beside(node, tuned, reads)
+                graph += _with_beside(node, beside)
                 made = any(key == 2 and value == output.encode() for key, _, value in node)
             elif part not in (1, 12):
                 graph += data[first:last]
@@ -555,20 +555,23 @@ def _up_to(output: str, data: bytes, tuned: Tuned) -> bytes:
     return bytes(model) + _message(7, bytes(graph))
 
 
-def _beside(node: Sequence[tuple[int, bytes, bytes]], tuned: Tuned, reads: dict[bytes, bytes]) -> bytes:
-    """Return a node; behind one that adds the bias of a layer that is added to, three that add the low-rank part."""
-    inputs, outputs = ([value for key, _, value in node if key == one] for one in (1, 2))
-    kind = next(value for key, _, value in node if key == 4)
-    read = next((reads[one] for one in inputs if one in reads), inputs[0] if inputs else b"")
-    if kind in (b"DynamicQuantizeLinear", b"MatMulInteger", b"Cast", b"Mul"):
-        reads.update(dict.fromkeys(outputs, inputs[0] if kind == b"DynamicQuantizeLinear" else read))
-    bias = next((one for one in inputs if one.decode() + ":in" in tuned), None)
+def _with_beside(node: Sequence[tuple[int, bytes, bytes]], beside: Mapping[bytes, bytes]) -> bytes:
+    """Return a node; behind one that adds the bias of a layer that is added to, three that add the low-rank part.
+
+    `beside` has, by the name of the bias, that of what the layer reads.
+    """
+    bias = next((value for key, _, value in node if key == 1 and value in beside), None)
     if bias is None:
         return _message(1, b"".join(raw for _, raw, _ in node))
-    [whole], plain, low, high = outputs, *(bias + end for end in (b":plain", b":low", b":high"))
+    read, whole = beside[bias], next(value for key, _, value in node if key == 2)
+    plain, low, high = (bias + end for end in (b":plain", b":low", b":high"))
+    into, out = (b"%b:%b:%b" % (bias, way, read) for way in (b"in", b"out"))
     made = _message(1, b"".join(_message(2, plain) if key == 2 else raw for key, raw, _ in node))
-    added = ((b"MatMul", read, bias + b":in", low), (b"MatMul", low, bias + b":out", high))
-    for kind, x, y, z in (*added, (b"Add", plain, high, whole)):
+    for kind, x, y, z in (
+        (b"MatMul", read, into, low),
+        (b"MatMul", low, out, high),
+        (b"Add", plain, high, whole),
+    ):
         made += _message(1, _message(1, x) + _message(1, y) + _message(2, z) + _message(4, kind))
     return made
 

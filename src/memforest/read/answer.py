@@ -9,11 +9,10 @@ from datetime import datetime, tzinfo
 from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
-from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
+from memforest.ports import Answer, AnswerEvidence, AnswersParts, Settled
 from memforest.read.rerank import Known, SearchOutcome, leaf_key
 from memforest.read.results import Evidence, context_lines, fit
 from memforest.reading.answer_local import (
-    LocalAnswerer,
     named,
     odds,
     rank_logits,
@@ -68,8 +67,7 @@ async def answered(
     """Return an answer from evidence; the local answerer's if the one that was asked fails.
 
     Where an index took the question apart and something was concluded about a part, an answerer that can puts the answer together
-    of the conclusions and the evidence of all parts. Without a model a question for a list is answered part by part, and the
-    answers are joined.
+    of the conclusions and the evidence of all parts.
     """
     pieces = [piece_of(one, before, known) for one in evidence]
     settled = [Settled(one.sub.text, one.answer) for one in parts]
@@ -80,44 +78,16 @@ async def answered(
                 question, plan=plan, reference=reference, evidence=pieces, parts=settled
             )
             return answer, answerer.parts_name, ()
-        return await _asked_of(answerer, question, plan, reference, pieces, parts), answerer.name, ()
+        answer = await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
+        return answer, answerer.name, ()
     except (*FALLS_BACK, ModelRefusedError) as exc:
         why = f"{cut(str(exc), 300)}: the local answerer answered"
-        answer = await _asked_of(steps.fallback, question, plan, reference, pieces, parts)
+        answer = await steps.fallback.answer(question, plan=plan, reference=reference, evidence=pieces)
         return answer, steps.fallback.name, (why,)
 
 
 def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:
     return hasattr(answerer, "answer_parts")
-
-
-async def _asked_of(
-    answerer: Answerer,
-    question: str,
-    plan: QuestionPlan,
-    reference: datetime,
-    pieces: Sequence[AnswerEvidence],
-    parts: Sequence[Part],
-) -> Answer:
-    """Return the answer of an answerer; the local one answers a list part by part, and each piece is quoted once."""
-    if isinstance(answerer, LocalAnswerer) and plan.kind == "list" and len(parts) > 1:
-        made: list[Answer] = []
-        quoted: set[int] = set()
-        for part in parts:
-            one = await answerer.answer(
-                part.sub.text, plan=part.request.plan, reference=reference, evidence=pieces
-            )
-            if one.text is not None and not quoted.issuperset(one.cited):
-                made.append(one)
-                quoted.update(one.cited)
-        if len(made) > 1:
-            scores = [one.score for one in made if one.score is not None]
-            return Answer(
-                "; ".join(str(one.text) for one in made),
-                tuple(dict.fromkeys(at for one in made for at in one.cited)),
-                score=min(scores, default=None),  # as sure as the least sure of them
-            )
-    return await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
 
 
 def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> AnswerEvidence:
@@ -145,9 +115,12 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
 
 LATER = "later: said last of what is asked for"
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
-READ, LEAST, OF_MANY, FEW = 0.4, 0.5, 0.4, 8
-"""What the logit of the local cross-encoder counts beside that of the vectors for what was said later; the least sum of both in a memory of at
-most `FEW` statements, and what is added to it for each e-fold more: of many, one is sooner taken for what it is not (docs/ranking.md)."""
+REFUTED, OF_MANY, FEW = -4.0, 1.2, 8
+"""Logit of the local cross-encoder below which what was said later leads nothing in a memory of at most `FEW` statements, and what is added
+for each e-fold more: of many, one is sooner taken for what it is not."""
+READ, LEAST = 0.4, 0.5
+"""What that logit counts beside the logit of the vectors, and the least sum of both. All four are chosen on everyday cases and two sets of
+conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 2.5
@@ -203,12 +176,14 @@ def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list
     Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
     cross-encoder tells better, and whether it stands so or was so once.
     """
-    least = LEAST + OF_MANY * math.log(max(found.statements / FEW, 1))
+    least = REFUTED + OF_MANY * math.log(max(found.statements / FEW, 1))
     refuted = set()
     for one in evidence:
         known = found.known.get(leaf_key(one), {})
-        if one.why == LATER and "logit" in known and odds(known["succeeds"]) + READ * known["logit"] < least:
-            refuted.add(one.sources)
+        if one.why == LATER and "logit" in known:
+            read = known["logit"]
+            if read < least or odds(known["succeeds"]) + READ * read < LEAST:
+                refuted.add(one.sources)
     made = list(evidence)
     for at, one in enumerate(evidence):
         if one.sources in refuted:

@@ -6,9 +6,6 @@ the reply to it are one exchange: quoted together, they are right if either is. 
 answered. The evidence is untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody
 said them.
 
-What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing, is read by form
-alone: any number answers "How many?". A table per language (`memforest/data/asked_for.toml`) has the words.
-
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
 it replies to. How likely each piece is a right answer is a softmax over the pieces and "none": the weight of a piece is the
 exponential of a weighted sum of its features (`read_features`), that of "none" is 1. So pieces compete: of two that look alike
@@ -23,39 +20,21 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache
 from importlib.resources import files
-from typing import Literal, get_args
 
 from memforest.config import ANSWER_THRESHOLD
 from memforest.ports import Answer, AnswerEvidence
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.drafts import with_name_spanish
-from memforest.reading.entities import find_mentions, names_inside
-from memforest.reading.tokens import Code, detect_language, kinship, load_word_lists, read_toml
+from memforest.reading.tokens import detect_language, load_word_lists
 from memforest.records import QuestionPlan
-from memforest.text import entity_key, fold, lexical_tokens, numbers, words
+from memforest.text import entity_key, lexical_tokens, words
 from memforest.times import EARLIEST, Interval, format_interval, one_line
-
-Wanted = Literal["amount", "duration", "time", "person", "place", "reason"]
-
-_WORD = re.compile(r"[^\W\d_]+")
-_SINCE = ("since", "desde", "depuis", "seit")
-
-Tables = Mapping[str, Mapping[str, re.Pattern[str]]]
-
-
-@cache
-def _tables(code: str) -> Tables:
-    """Return the patterns of a language, by table and kind; empty if it has none."""
-    return {
-        table: {kind: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) for kind, words in rows.items()}
-        for table, rows in read_toml("data", "asked_for.toml").get(code, {}).items()
-    }
 
 
 @cache
@@ -67,80 +46,7 @@ def date_words(code: str) -> frozenset[str]:
     return frozenset((*found.months, *found.weekdays, *found.units, *found.seasons))
 
 
-@cache
-def _units(code: str) -> frozenset[str]:
-    found = load_language(code)
-    return frozenset(() if found is None else found.units)
-
-
-def asked_for(question: str) -> frozenset[Wanted]:
-    """Return the kinds of answer that a question asks for; none if its words do not tell or its language has no table.
-
-    >>> sorted(asked_for("Where and when did you meet?"))
-    ['place']
-    >>> sorted(asked_for("How old is she?"))
-    ['amount']
-    """
-    text = " ".join(question.replace("’", "'").split())
-    for code in ("en", "es", "fr", "de"):
-        asks = _tables(code).get("asks", {})
-        found = frozenset(kind for kind in get_args(Wanted) if kind in asks and asks[kind].search(text))
-        if found:
-            return found - {"amount"} if "duration" in found else found
-    return frozenset()
-
-
-def holds(
-    kind: Wanted, text: str, *, besides: Collection[str] = (), names: Collection[str] = frozenset()
-) -> bool:
-    """Return whether a text has an answer of a kind ("time", "place", ...).
-
-    Args:
-        kind: of the answer asked for.
-        text: without questions.
-        besides: stems; a name that is made of them does not count, as those of the question.
-        names: lower-case words that are names although they begin a sentence; see `names_inside`.
-
-    Example:
-        >>> holds("person", "I went with Greta."), holds("person", "I went with Greta.", besides={"greta"})
-        (True, False)
-        >>> holds("duration", "It took three weeks."), holds("duration", "It took three friends.")
-        (True, False)
-    """
-    code = detect_language(text)
-    code = "en" if code == "other" and text.isascii() else code
-    patterns = _tables(code).get("holds", {})
-    if _has(patterns, kind, text):
-        return True
-    if kind in ("person", "place"):
-        return _names(kind, text, code, frozenset(besides), names)
-    counted = any(one != "1" for one in numbers(text)) or _has(patterns, "amount", text)
-    if kind in ("amount", "reason"):
-        return kind == "amount" and counted
-    said = frozenset(_WORD.findall(fold(text)))
-    if kind == "time":
-        return not said.isdisjoint(date_words(code)) or re.search(r"\d", text) is not None
-    return not said.isdisjoint(_units(code) if counted else _SINCE)
-
-
-def _has(patterns: Mapping[str, re.Pattern[str]], kind: str, text: str) -> bool:
-    return kind in patterns and patterns[kind].search(text) is not None
-
-
-def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: Collection[str]) -> bool:
-    """Return whether a text names a person or a place; a name behind a word of place is taken for a place."""
-    near = _tables(code).get("holds", {}).get("near")
-    known = names_inside(text).union(names)
-    for mention in find_mentions(text, participants={}, known=known, language=code):
-        if not besides.issuperset(lexical_tokens(mention.name)):
-            front = text[: max(text.find(mention.name), 0)].split()[-2:]
-            placed = near is not None and any(near.fullmatch(word) for word in front)
-            if (mention.kind == "place" or (placed and mention.kind != "person")) == (kind == "place"):
-                return True
-    return kind == "person" and not kinship(code).isdisjoint(_WORD.findall(text.lower()))
-
-
-BY_WORDS = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads", "perhaps", "by_assistant")
+BY_WORDS = ("place", "said", "hits", "heard", "replied", "new", "leads", "perhaps", "by_assistant")
 """What counts without vectors."""
 NAMES = (*BY_WORDS, "relevance", "succeeds", "ended")
 """What counts, beside the logit of a cross-encoder."""
@@ -204,7 +110,7 @@ class QuestionWords:
     `content` are the stems of its content words, `stems` those of all its words. `named` are the stems of each name that
     stands in it; `asker` is whom it means without that name, as by "I". `unknown` are capitalised
     words inside a sentence that are no name of the memory, and `anchor` are the words of the `event` that it is relative
-    to. `wanted` is what it asks for.
+    to.
     """
 
     plan: QuestionPlan
@@ -215,7 +121,6 @@ class QuestionWords:
     unknown: tuple[str, ...]
     event: str
     anchor: frozenset[str]
-    wanted: frozenset[Wanted]
 
 
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
@@ -240,9 +145,7 @@ def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
         for one in plan.mentions
         if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
     )
-    return QuestionWords(
-        plan, content, frozenset(stems), here, asker, unknown, event, anchor, asked_for(text)
-    )
+    return QuestionWords(plan, content, frozenset(stems), here, asker, unknown, event, anchor)
 
 
 @cache
@@ -292,11 +195,10 @@ class TextStems:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePiece:
-    """A piece of evidence prepared for comparison: the turn without its questions, its stems, and those of the turn before."""
+    """A piece of evidence prepared for comparison: the stems of the turn without its questions, and those of the turn before."""
 
     index: int
     evidence: AnswerEvidence
-    told: str
     turn: TextStems
     before: TextStems
 
@@ -325,7 +227,7 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Evidence
         spanish = detect_language(asserted) == "es"
         named = (with_name_spanish(asserted, one.speaker) or "") if spanish else ""
         turn = TextStems(asserted, _told(one.text), one.speaker, named)  # "vivo" says "vive" of who says it
-        pieces.append(EvidencePiece(index, one, asserted, turn, TextStems(one.before[1])))
+        pieces.append(EvidencePiece(index, one, turn, TextStems(one.before[1])))
     return pieces
 
 
@@ -343,14 +245,12 @@ def read_features(
     - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
     - ``heard``: the share that any piece says;
     - ``replied``: the share that the turn before says, where it asks and another speaker replies;
-    - ``lacks``: whether the turn lacks the kind of answer asked for;
     - ``new``: the logarithm of how many words are not the question's;
     - ``leads``, ``perhaps``: whether time order put it first, for sure or perhaps;
     - ``by_assistant``, ``succeeds``, ``ended``: as in `AnswerEvidence`;
     - ``relevance``: the logarithm of the odds of its relevance, where it has one;
     - ``logit``: that of a cross-encoder, where one has read it.
     """
-    names = frozenset[str]().union(*(names_inside(one.evidence.quote) for one in pieces))
     heard = _share(asked, [any(piece.says(stem) for piece in pieces) for stem in asked.content], empty=1.0)
     found = []
     for piece in able:
@@ -364,7 +264,6 @@ def read_features(
                 "hits": float(sum(says)),
                 "heard": heard,
                 "replied": piece.replies * _share(asked, before, empty=0.0),
-                "lacks": float(_lacks(asked, piece, names)),
                 "new": math.log1p(len(piece.turn.stems - asked.stems)),
                 "leads": float(one.leads),
                 "perhaps": float(one.perhaps),
@@ -413,15 +312,6 @@ def named(one: AnswerEvidence) -> AnswerEvidence:
 
 def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float:
     return sum(said) / len(said) if asked.content else empty
-
-
-def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) -> bool:
-    """Return whether a turn lacks the kind of answer asked for; never if none is, or if a timeline chose the turn."""
-    one = piece.evidence
-    if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
-        return False
-    besides = asked.stems.union(lexical_tokens(one.speaker))
-    return not any(holds(kind, piece.told, besides=besides, names=names) for kind in asked.wanted)
 
 
 def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:

@@ -1,22 +1,18 @@
 """Trains what is added to the layers of the local cross-encoder, so that it tells answers from what only seems to answer.
 
-    python scripts/train_pairs.py [--check]
-
 `data/pairs` has messages with questions that they answer and questions that they only seem to, by many hands; of the kinds of things
 of `data/reading` statements of how a thing stands, or stands since, answer its questions, and what only touches it or is
-somebody else's does not. The model is read as it comes, and its int8 weights stay: what is fitted are a low-rank addition to
-each linear layer of its layers `LOW` to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), and their biases and norms. `memforest.models.onnx`
-puts them into the graph. `scripts/train_ranking.py` fits the head that reads the last of these layers, and is to be run behind this.
+somebody else's does not. Behind these come the pieces that a memory finds for the questions of conversations; every third conversation is left out, so that
+`train_ranking.py` can fit to what the layers say of it.
 
-Two cores need some 40 minutes. With ``--check`` the hands of every third file are held out, nothing is written, and what is printed is
-the AUC of their pairs before and after. torch and onnx are needed, which no extra of the package brings.
+The model is read as it comes, and its int8 weights stay: what is fitted are a low-rank addition to each linear layer of its layers `LOW`
+to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), their biases and norms, and a head over the last of them. `memforest.models.onnx` puts them into
+the graph. Two cores need an hour. torch and onnx are needed, which no extra of the package brings.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,34 +26,41 @@ from memforest.models import MS_MARCO
 from memforest.models.onnx import WordPiece
 from memforest.read.rerank import pair_text
 from memforest.search.relevance import is_read
-from train_ranking import PAIRS, Pairs, fit_head, head_path
-from train_reading import DATA, auc, tomllib
+from train_reading import DATA, ROOT, auc, tomllib  # type: ignore[import-not-found]
 
 LOW, HIGH, RANK = 4, 8, 6
-EPOCHS, BATCH, RATE, RATE_LOW_RANK, WARM_UP, DROPOUT, SEED = 3, 32, 1e-3, 2e-3, 0.06, 0.1, 0
-MAX_TOKENS, WIDTH, HEADS, STARTING = 128, 384, 12, 12_000
+EPOCHS, BATCH, RATE, WARM_UP, DROPOUT, SEED = 3, 32, 1e-3, 0.06, 0.1, 0
+STARTING, HEAD_RIDGE = 12_000, 300.0
+"""Pairs that the head is fitted to before the layers are, and its ridge."""
+REPEATED, LEFT_OUT = 10_000, 3
+"""Pairs that are repeated beside the conversations; of so many conversations one is left out."""
+MAX_TOKENS, WIDTH, HEADS = 128, 384, 12
+PAIRS = ROOT / "data" / "pairs"
 ANSWERING, SEEMING = ("holds", "changes", "still"), ("near", "near", "other")
 CHANGES = ("begins", "replaces", "ends", "corrects")
 HALF = torch.bfloat16
 
 
+Piece = tuple[str, str, str]
+"""A question, a text, and the conversation they are of."""
+
+
 class Pair(NamedTuple):
-    """A question and a text as the model reads them, whether the text answers, and the file they are of."""
+    """A question and a text as the model reads them, and whether the text answers."""
 
     ids: Sequence[int]
     types: Sequence[int]
     answers: bool
-    file: str
 
 
-def read_pairs() -> Iterator[tuple[str, str, bool, str]]:
-    """Yield question, text, whether it answers, and the name of the file."""
+def read_pairs() -> Iterator[tuple[str, str, bool]]:
+    """Yield question, text, and whether it answers."""
     for path in sorted(PAIRS.glob("*.toml")):
         for one in tomllib.loads(path.read_text(encoding="utf-8"))["said"]:
             text = pair_text(("someone", one["before"]), one["speaker"], one["text"])
             for answers in (True, False):
                 for question in one["answered" if answers else "unanswered"]:
-                    yield question, text, answers, path.stem
+                    yield question, text, answers
     pick = np.random.default_rng(SEED)
     for path in sorted(DATA.glob("*.toml")):
         for table in tomllib.loads(path.read_text(encoding="utf-8")).values():
@@ -67,10 +70,10 @@ def read_pairs() -> Iterator[tuple[str, str, bool, str]]:
                     if said.get("asks") and said.get(stance):
                         question, text = pick.choice(said["asks"]), pick.choice(said[stance])
                         if is_read(text):
-                            yield str(question), pair_text(("", ""), "user", str(text)), answers, path.stem
+                            yield str(question), pair_text(("", ""), "user", str(text)), answers
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc]
     """The layers of the cross-encoder up to `HIGH`, their weights as the file has them, with what is fitted beside them."""
 
     def __init__(self) -> None:
@@ -91,12 +94,17 @@ class Model(torch.nn.Module):
             if numbers.ndim == 1 and numbers.dtype == np.float32 and name.startswith("bert."):
                 self.bias[name.replace(".", "/")] = torch.nn.Parameter(torch.tensor(numbers))
                 self.bias[name.replace(".", "/")].requires_grad_(self._is_fitted(name))
+        self.reads: dict[str, str] = {}
+        quantized: dict[str, str] = {}
         for node in graph.node:
+            if node.op_type == "DynamicQuantizeLinear":
+                quantized[node.output[0]] = node.input[0]
             if node.op_type == "MatMulInteger" and "/layer." in node.name:
                 name = node.name.strip("/").removesuffix("/MatMul_quant").replace("/", ".")
                 weight = whole(node.input[1].removesuffix("_quantized"))
                 self.linear[name] = weight.T.contiguous().to(HALF)
                 if self._is_fitted(name):
+                    self.reads[name.replace(".", "/")] = quantized[node.input[0]]
                     rows, columns = weight.shape
                     self.low[name.replace(".", "/")] = torch.nn.Parameter(torch.randn(rows, RANK) / rows**0.5)
                     self.high[name.replace(".", "/")] = torch.nn.Parameter(torch.zeros(RANK, columns))
@@ -144,13 +152,16 @@ class Model(torch.nn.Module):
         return made
 
     def tuned(self) -> dict[str, NDArray[np.float16]]:
-        """Return what is fitted, by the names of `memforest.models.onnx.Tuned`."""
+        """Return what is fitted, by the names of `memforest.models.onnx.Tuned`, and the head, its bias last."""
         found = {name: one for name, one in self.bias.items() if one.requires_grad}
-        found |= {f"{name}/bias:in": one for name, one in self.low.items()}
-        found |= {f"{name}/bias:out": one for name, one in self.high.items()}
-        return {
-            name.replace("/", "."): one.detach().numpy().astype(np.float16) for name, one in found.items()
-        }
+        found |= {f"{name}/bias:in:{self.reads[name]}": one for name, one in self.low.items()}
+        found |= {f"{name}/bias:out:{self.reads[name]}": one for name, one in self.high.items()}
+        found["head"] = torch.cat([self.head.weight[0], self.head.bias])
+        made = {}
+        for name, one in found.items():
+            layer, *rest = name.split(":")
+            made[":".join([layer.replace("/", "."), *rest])] = one.detach().numpy().astype(np.float16)
+        return made
 
 
 class Reader:
@@ -197,16 +208,29 @@ class Reader:
         means = [(states * part[..., None]).sum(1) / part.sum(1, keepdim=True).clamp(min=1) for part in parts]
         return torch.cat([states[:, 0], *means], 1)
 
-    def auc(self, rows: NDArray[np.int64]) -> float:
-        """Return the share of pairs of an answer and none in which the answer has the higher logit."""
+    def logits(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what the head says of some pairs, shape (n,)."""
         self.model.eval()
+        found = np.zeros(len(self.pairs))
         with torch.no_grad():
-            each = [
-                (some, self.model.head(self.read(some))[:, 0].numpy()) for some in self.batches(rows, 128)
-            ]
-        told, logits = (np.concatenate(part) for part in zip(*each, strict=True))
-        right = self.answers[told] == 1
-        return auc(logits[right], logits[~right])
+            for some in self.batches(rows, 128):
+                found[some] = self.model.head(self.read(some))[:, 0].numpy()
+        made: NDArray[np.float64] = found[rows]
+        return made
+
+
+def logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights, the bias last, with a ridge of `HEAD_RIDGE` on standardised inputs, by Newton's method."""
+    mean, spread = x.mean(0), x.std(0) + 1e-6
+    z, b = np.c_[(x - mean) / spread, np.ones(len(x))], np.zeros(x.shape[1] + 1)
+    ridge = np.r_[np.full(x.shape[1], HEAD_RIDGE), 1e-9]
+    for _ in range(8):
+        told = 1 / (1 + np.exp(-z @ b))
+        bend = (z * (told * (1 - told) + 1e-4)[:, None]).T @ z + np.diag(ridge)
+        b -= np.linalg.solve(bend, z.T @ (told - y) + ridge * b)
+    weights = b[:-1] / spread
+    made: NDArray[np.float64] = np.r_[weights, b[-1] - weights @ mean]
+    return made
 
 
 def begin(reader: Reader, rows: NDArray[np.int64]) -> None:
@@ -215,27 +239,27 @@ def begin(reader: Reader, rows: NDArray[np.int64]) -> None:
     with torch.no_grad():
         read = [(some, reader.read(some).numpy()) for some in reader.batches(rows, 128)]
     taken, states = (np.concatenate(part) for part in zip(*read, strict=True))
-    made = fit_head(Pairs(states.astype(np.float64), reader.answers[taken].astype(np.float64)))
+    made = logistic(states.astype(np.float64), reader.answers[taken].astype(np.float64))
     with torch.no_grad():
         reader.model.head.weight[:] = torch.from_numpy(made[:-1])
         reader.model.head.bias[:] = float(made[-1])
 
 
-def train(reader: Reader, rows: NDArray[np.int64]) -> None:
-    """Fit the head and the layers to some pairs: logistic loss, Adam, a rate that falls to none."""
+def train(reader: Reader, rows: NDArray[np.int64], *, epochs: int, rate: float) -> None:
+    """Fit the head and the layers to some pairs: logistic loss, Adam, a rate that falls to none and is double for the low-rank part."""
     pick, model = np.random.default_rng(SEED), reader.model
     small = [*model.head.parameters(), *(one for one in model.bias.values() if one.requires_grad)]
     low_rank = [*model.low.values(), *model.high.values()]
     groups: list[dict[str, Any]] = [
-        {"params": small, "lr": RATE, "weight_decay": 0.0},
-        {"params": low_rank, "lr": RATE_LOW_RANK, "weight_decay": 0.01},
+        {"params": small, "lr": rate, "weight_decay": 0.0},
+        {"params": low_rank, "lr": 2 * rate, "weight_decay": 0.01},
     ]
     optimizer = torch.optim.AdamW(groups)
-    steps = EPOCHS * (len(rows) // BATCH)
+    steps = epochs * (len(rows) // BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.0, 1 - step / steps)
     )
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         model.train()
         mixed = pick.permutation(rows)
         batches = [
@@ -262,36 +286,31 @@ def train(reader: Reader, rows: NDArray[np.int64]) -> None:
                 )
 
 
-def main() -> int:
-    """Print what is told of pairs that were held out, or write the weights."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--check", action="store_true", help="hold out every third file, and write nothing")
-    given = parser.parse_args()
+def fitted(pieces: Mapping[Piece, bool]) -> tuple[dict[str, NDArray[np.float16]], dict[Piece, float]]:
+    """Return the layers with their head, and the logits of the pieces of those conversations that were left out of the fit.
+
+    Args:
+        pieces: question, text and conversation -> whether the text answers.
+    """
     torch.manual_seed(SEED)
-    tokens = WordPiece()
-    pairs = [
-        Pair(*tokens.encode_pair(question, text, max_tokens=MAX_TOKENS), answers, file)
-        for question, text, answers, file in dict.fromkeys(read_pairs())
-    ]
-    files = sorted({one.file for one in pairs})
-    out = np.array([given.check and files.index(one.file) % 3 == 0 for one in pairs])
-    rows = np.flatnonzero(~out)
-    print(f"{len(pairs)} pairs of {len(files)} files, {len(rows)} are fitted", flush=True)
-    reader = Reader(Model(), pairs)
-    begin(reader, np.random.default_rng(SEED).permutation(rows)[:STARTING])
-    if given.check:
-        print(f"before: AUC {reader.auc(np.flatnonzero(out)):.3f}", flush=True)
-    train(reader, rows)
-    if given.check:
-        print(f"after: AUC {reader.auc(np.flatnonzero(out)):.3f}")
-        return 0
-    head = reader.model.head
-    bias_last = np.r_[head.weight.detach().numpy()[0], head.bias.detach().numpy()].astype(np.float16)
-    np.savez_compressed(head_path(MS_MARCO), head=bias_last, **reader.model.tuned())
-    return 0
+    tokens, pick = WordPiece(), np.random.default_rng(SEED)
 
+    def read(question: str, text: str, answers: bool) -> Pair:
+        return Pair(*tokens.encode_pair(question, text, max_tokens=MAX_TOKENS), answers)
 
-if __name__ == "__main__":
-    sys.exit(main())
+    written = [read(*one) for one in dict.fromkeys(read_pairs())]
+    talks = [read(question, text, answers) for (question, text, _), answers in pieces.items()]
+    print(f"{len(written)} pairs, {len(talks)} of conversations", flush=True)
+    reader = Reader(Model(), written)
+    begin(reader, pick.permutation(len(written))[:STARTING])
+    train(reader, np.arange(len(written)), epochs=EPOCHS, rate=RATE)
+    again = [written[row] for row in pick.permutation(len(written))[:REPEATED]]
+    reader = Reader(reader.model, [*talks, *again])
+    names = sorted({talk for _, _, talk in pieces})
+    out = np.array([names.index(talk) % LEFT_OUT == 0 for _, _, talk in pieces] + [False] * len(again))
+    train(reader, np.flatnonzero(~out), epochs=2, rate=RATE)
+    held = np.flatnonzero(out)
+    told, right = reader.logits(held), reader.answers[held] == 1
+    print(f"conversations that were left out: AUC {auc(told[right], told[~right]):.3f}", flush=True)
+    logits = {list(pieces)[row]: float(one) for row, one in zip(held, told, strict=True)}
+    return reader.model.tuned(), logits
