@@ -7,8 +7,8 @@ conversation is written to a memory, with each installed embedder and with words
 `memforest.reading.answer_local` says what is known of each of the first pieces, and a softmax over them and "none" is fitted to which
 of them say the answer: the most likely weights with a ridge of 3 on standardised inputs, by Newton's method.
 
-The layers and the head of the cross-encoder come first (`train_layers.py`). With its logits the softmax is fitted to the third of the conversations
-that it has not seen. With ``--logits`` they are kept in a file, and taken from it by the next run, which then trains no layers.
+The layers and the head of the cross-encoder come first (`train_layers.py`), which are fitted to two thirds of the conversations, too. With their
+logits the softmax is fitted to the other third. With ``--logits`` they are kept in a file, and taken from it by the next run, which then trains no layers.
 
 What is printed was held out: the weights for a conversation are fitted to the others. `UNFITTED` ones, which are not English, are in no
 fit. `quoted` is the share of answerable questions of which a piece that would be quoted answers; `right` and `wrong` are those that were

@@ -14,7 +14,6 @@ from memforest.read.rerank import Known, SearchOutcome, leaf_key
 from memforest.read.results import Evidence, context_lines, fit
 from memforest.reading.answer_local import (
     named,
-    odds,
     rank_logits,
     read_pieces,
     read_question,
@@ -115,12 +114,9 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
 
 LATER = "later: said last of what is asked for"
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
-REFUTED, OF_MANY, FEW = -4.0, 1.2, 8
+REFUTED, OF_MANY, FEW = -6.0, 2.4, 8
 """Logit of the local cross-encoder below which what was said later leads nothing in a memory of at most `FEW` statements, and what is added
-for each e-fold more: of many, one is sooner taken for what it is not."""
-READ, LEAST = 0.4, 0.5
-"""What that logit counts beside the logit of the vectors, and the least sum of both. All four are chosen on everyday cases and two sets of
-conversations (docs/ranking.md)."""
+for each e-fold more: of many, one is sooner taken for what it is not. Chosen on everyday cases and two sets of conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 2.5
@@ -171,19 +167,14 @@ def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -
 
 
 def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list[Evidence]:
-    """Return evidence of which nothing leads, or has ended, by what was said later and hardly tells it as a cross-encoder reads it.
+    """Return evidence of which nothing leads, or has ended, by what was said later and answers nothing as a cross-encoder reads it.
 
     Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
-    cross-encoder tells better, and whether it stands so or was so once.
+    cross-encoder tells better.
     """
     least = REFUTED + OF_MANY * math.log(max(found.statements / FEW, 1))
-    refuted = set()
-    for one in evidence:
-        known = found.known.get(leaf_key(one), {})
-        if one.why == LATER and "logit" in known:
-            read = known["logit"]
-            if read < least or odds(known["succeeds"]) + READ * read < LEAST:
-                refuted.add(one.sources)
+    led = [one for one in evidence if one.why == LATER]
+    refuted = {one.sources for one in led if found.known.get(leaf_key(one), {}).get("logit", 0.0) < least}
     made = list(evidence)
     for at, one in enumerate(evidence):
         if one.sources in refuted:

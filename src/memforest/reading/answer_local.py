@@ -270,15 +270,14 @@ def read_features(
                 "by_assistant": float(one.by_assistant),
                 "succeeds": one.succeeds,
                 "ended": one.ended,
-                "relevance": 0.0 if one.relevance is None else odds(one.relevance),
+                "relevance": 0.0 if one.relevance is None else _odds(one.relevance),
                 "logit": one.logit or 0.0,
             }
         )
     return found
 
 
-def odds(share: float) -> float:
-    """Return the logarithm of the odds of a share in [0, 1], bounded."""
+def _odds(share: float) -> float:
     return math.log(max(share, 1e-4) / max(1 - share, 1e-4))
 
 

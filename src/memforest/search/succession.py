@@ -51,7 +51,7 @@ SCALE = 20.0
 """Brings the parts of a centred unit vector to about 1."""
 PRESENT = 0.5
 """Least logit of a question about the present whose words show no time."""
-LEAST, SPREAD, SLOPE = -0.25, -2.8, 1.3
+LEAST, SPREAD, SLOPE = 0.25, -2.8, 1.3
 """Least logit of a successor; and a line in the logarithm of how many statements came later, below which it is none either: of many,
 any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/ranking.md)."""
 APART_MS = 3_600_000
