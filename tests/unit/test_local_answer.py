@@ -81,7 +81,7 @@ def test_what_is_not_sure_alone_has_others_behind_it() -> None:
     assert both.cited == (0, 2)
     assert both.text == f'{alone.text}; "My kiln cracked again, so no vases." - Ida, 1 June 2026'
     assert both.score is not None
-    many = ask(question, *(said(f"I restored loom {name}.") for name in "abcdef"), plan=plan, threshold=0)
+    many = ask(question, *(said(f"I restored the loom {name}.") for name in "abcdef"), plan=plan, threshold=0)
     assert len(many.cited) == QUOTES
     sure = [replace(one, logit=logit, relevance=0.5) for one, logit in ((LOOM, 9.0), (KILN, -9.0))]
     assert ask(question, *sure, plan=plan, reranker=MS_MARCO.model_id).cited == (0,)

@@ -71,13 +71,13 @@ def test_each_local_embedder_has_weights(model: OnnxModel) -> None:
 
 
 def test_talk_finds_nothing(robin: UserMemory) -> None:
-    """Of messages that ask for nothing, by hands that saw no others, nineteen in twenty find nothing, and `ask` abstains from all."""
+    """Of messages that ask for nothing, by hands that saw no others, nine in ten find nothing, and `ask` abstains from all."""
     files = (tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(HELD_OUT.glob("*.toml")))
     talk = [text for tables in files for text in tables["chat"]["lines"]]
     assert len(talk) >= 210
     found = {text: robin.search(text) for text in talk}
     heard = [text for text, result in found.items() if result]
-    assert len(heard) <= 0.05 * len(talk), heard
+    assert len(heard) <= 0.1 * len(talk), heard
     assert all(robin.ask(text).abstained for text in talk)
 
 

@@ -129,7 +129,8 @@ def ranked(
     """Return what was found, the first turns and facts in the order of how likely each of them answers the question.
 
     What leads stays in front, and summaries keep their places. Where no relevance is known, as without vectors, the order stays. Each place keeps its score; what it adds to that of who stands
-    there now is the part "ranker". The relevance of each is what the ranker makes of all that is known of it.
+    there now is the part "ranker". The relevance of each is what the ranker makes of all that is known of it,
+    times how likely the question asks for anything that was told.
 
     Args:
         found: the candidates, best first.
@@ -148,7 +149,7 @@ def ranked(
     first, rest = pieces[:count], pieces[count:]
     logits, scorer = rank_logits(asked, first, first, found.reranker or "")
     likely = relevance_of(logits, scorer) + relevance_of(*rank_logits(asked, rest, pieces))
-    old = [replace(one, relevance=own) for one, own in zip(old, likely, strict=True)]
+    old = [replace(one, relevance=found.seeks * own) for one, own in zip(old, likely, strict=True)]
     leads = [found.leads.get(leaf_key(one), 0) if one.why and not one.perhaps else 0 for one in old]
     order = sorted(range(count), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
     evidence = list(found.evidence)

@@ -468,6 +468,7 @@ class QueryPath:
                 },
                 warnings=(*found.warnings, *reader.warnings),
                 statements=len(snapshot.facts.ids),
+                seeks=relevance.seeks(),
                 known={
                     leaf_key(one): {
                         "place": place,

@@ -56,6 +56,8 @@ class SearchOutcome:
     known: Known = field(default_factory=dict)
     statements: int = 0
     """How many the memory has."""
+    seeks: float = 1.0
+    """How likely the question asks for something that was told, in [0, 1]."""
 
 
 def leaf_key(one: Evidence) -> LeafKey:

@@ -26,7 +26,6 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache
 from importlib.resources import files
 
-from memforest.config import ANSWER_THRESHOLD
 from memforest.ports import Answer, AnswerEvidence
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
@@ -64,6 +63,11 @@ def _scorers() -> Mapping[str, Mapping[str, Weights]]:
 def weights_for(scorer: str) -> Weights | None:
     """Return the weights for what is known: "words", "relevance", or a cross-encoder's id; None if it was not calibrated."""
     return _scorers()[scorer]["weights"] if scorer in _scorers() else None
+
+
+def threshold_of(scorer: str) -> float:
+    """Return the least score of an answer by a scorer: some 5 to 9% of what has no answer have a higher one (docs/answers.md)."""
+    return _scorers()[scorer]["answer"]["threshold"]
 
 
 def relevance_of(logits: Sequence[float], scorer: str) -> list[float]:
@@ -357,7 +361,7 @@ class LocalAnswerer:
     """Answers with quotes of evidence, or abstains (port `Answerer`); deterministic.
 
     Args:
-        threshold: least score of an answer, in [0, 1].
+        threshold: least score of an answer, in [0, 1]; that of what is known of the evidence (`threshold_of`) when not given.
         reranker: id of the cross-encoder whose logits evidence has, "" for none.
         zone: whose days are named.
     """
@@ -367,7 +371,7 @@ class LocalAnswerer:
     def __init__(
         self,
         *,
-        threshold: float = ANSWER_THRESHOLD,
+        threshold: float | None = None,
         reranker: str = "",
         zone: tzinfo = timezone.utc,
     ) -> None:
@@ -395,12 +399,13 @@ class LocalAnswerer:
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
-        scored = self.scored(asked, able, pieces)
+        scored, scorer = self.scored(asked, able, pieces)
+        threshold = threshold_of(scorer) if self._threshold is None else self._threshold
         most, enough = (MAX_ITEMS, 1.0) if plan.kind == "list" else (QUOTES, ENOUGH)
         chosen, score = quotes(scored, most=most, enough=enough)
-        if score < self._threshold:
+        if score < threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
-            why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
+            why = f"the nearest evidence scores {below:.2f}, and an answer needs {threshold:.2f}"
             nearest = max(chosen, key=lambda one: one.chance).piece.index
             return Answer(None, reason=why, nearest=nearest, score=score)
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
@@ -408,11 +413,11 @@ class LocalAnswerer:
 
     def scored(
         self, asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
-    ) -> list[ScoredPiece]:
-        """Return the pieces that may answer with their chances, in the order of the ranking."""
-        logits, _ = rank_logits(asked, able, pieces, self._reranker)
+    ) -> tuple[list[ScoredPiece], str]:
+        """Return the pieces that may answer with their chances, in the order of the ranking, and the scorer."""
+        logits, scorer = rank_logits(asked, able, pieces, self._reranker)
         shares = chances([one + SURE * piece.evidence.leads for one, piece in zip(logits, able, strict=True)])
-        return [ScoredPiece(*one) for one in zip(able, shares, strict=True)]
+        return [ScoredPiece(*one) for one in zip(able, shares, strict=True)], scorer
 
     def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
         """Return the quote, with the value of a timeline or the time that was asked for in front of it."""

@@ -105,6 +105,13 @@ class Relevance:
         judged = iter(_judged(self.tx, self.snapshot, self.judge, self.request, said).tolist())
         return [next(judged) if isinstance(hit, TurnHit) else None for hit in hits]
 
+    def seeks(self) -> float:
+        """Return how likely the question asks for something that somebody has told, in [0, 1]; 1 where nothing says it."""
+        bare = self.request.bare_vector
+        if self.judge is None or bare is None:
+            return 1.0
+        return float(1 / (1 + np.exp(-self.judge.seeking(bare.astype(np.float64)))))
+
 
 LIKELY = 0.05
 """Least relevance of what leads because it was said later."""
