@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from memforest.errors import ModelError
 from memforest.records import (
@@ -291,6 +291,7 @@ class EmbedsQuestions(Protocol):
         ...
 
 
+@runtime_checkable
 class AnswersParts(Protocol):
     """An optional part of `Answerer`, for one that puts an answer together where an index took the question apart.
 

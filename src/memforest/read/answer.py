@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
 from memforest.ports import Answer, AnswerEvidence, AnswersParts, Settled
@@ -72,7 +71,7 @@ async def answered(
     settled = [Settled(one.sub.text, one.answer) for one in parts]
     answerer = steps.answerer
     try:
-        if any(one.answer for one in settled) and _puts_together(answerer):
+        if any(one.answer for one in settled) and isinstance(answerer, AnswersParts):
             answer = await answerer.answer_parts(
                 question, plan=plan, reference=reference, evidence=pieces, parts=settled
             )
@@ -83,10 +82,6 @@ async def answered(
         why = f"{cut(str(exc), 300)}: the local answerer answered"
         answer = await steps.fallback.answer(question, plan=plan, reference=reference, evidence=pieces)
         return answer, steps.fallback.name, (why,)
-
-
-def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:
-    return hasattr(answerer, "answer_parts")
 
 
 def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> AnswerEvidence:

@@ -199,7 +199,12 @@ def rerank_text(before: tuple[str, str], one: Evidence) -> str:
     """
     if one.kind == "memory":
         return one.text
-    return pair_text(before, one.speaker, one.read if len(one.read) <= READ_CHARS else one.text)
+    text = one.read if len(one.read) <= READ_CHARS else one.text
+    if (
+        not one.spoken and one.text not in text
+    ):  # what somebody or a model worded says more than what it was made from
+        text = f"{text} {one.text}"
+    return pair_text(before, one.speaker, text)
 
 
 def pair_text(before: tuple[str, str], speaker: str, text: str) -> str:

@@ -25,15 +25,32 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache
 from importlib.resources import files
+from typing import Literal, get_args
 
 from memforest.ports import Answer, AnswerEvidence
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.drafts import with_name_spanish
-from memforest.reading.tokens import detect_language, load_word_lists
+from memforest.reading.tokens import detect_language, load_word_lists, read_toml
 from memforest.records import QuestionPlan
-from memforest.text import entity_key, lexical_tokens, words
+from memforest.text import entity_key, fold, lexical_tokens, numbers, words
 from memforest.times import EARLIEST, Interval, format_interval, one_line
+
+Wanted = Literal["amount", "duration", "time", "reason"]
+
+_WORD = re.compile(r"[^\W\d_]+")
+_SINCE = ("since", "desde", "depuis", "seit")
+
+Tables = Mapping[str, Mapping[str, re.Pattern[str]]]
+
+
+@cache
+def _tables(code: str) -> Tables:
+    """Return the patterns of a language, by table and kind; empty if it has none."""
+    return {
+        table: {kind: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) for kind, words in rows.items()}
+        for table, rows in read_toml("data", "asked_for.toml").get(code, {}).items()
+    }
 
 
 @cache
@@ -45,7 +62,54 @@ def date_words(code: str) -> frozenset[str]:
     return frozenset((*found.months, *found.weekdays, *found.units, *found.seasons))
 
 
-BY_WORDS = ("place", "said", "hits", "heard", "replied", "new", "leads", "perhaps", "by_assistant")
+@cache
+def _units(code: str) -> frozenset[str]:
+    found = load_language(code)
+    return frozenset(() if found is None else found.units)
+
+
+def asked_for(question: str) -> frozenset[Wanted]:
+    """Return the kinds of answer that a question asks for; none if its words do not tell or its language has no table.
+
+    >>> sorted(asked_for("When did you meet?"))
+    ['time']
+    >>> sorted(asked_for("How old is she?"))
+    ['amount']
+    """
+    text = " ".join(question.replace("’", "'").split())
+    for code in ("en", "es", "fr", "de"):
+        asks = _tables(code).get("asks", {})
+        found = frozenset(kind for kind in get_args(Wanted) if kind in asks and asks[kind].search(text))
+        if found:
+            return found - {"amount"} if "duration" in found else found
+    return frozenset()
+
+
+def holds(kind: Wanted, text: str) -> bool:
+    """Return whether a text without questions has an answer of a kind ("time", "amount", ...).
+
+    >>> holds("duration", "It took three weeks."), holds("duration", "It took three friends.")
+    (True, False)
+    """
+    code = detect_language(text)
+    code = "en" if code == "other" and text.isascii() else code
+    patterns = _tables(code).get("holds", {})
+    if _has(patterns, kind, text):
+        return True
+    counted = any(one != "1" for one in numbers(text)) or _has(patterns, "amount", text)
+    if kind in ("amount", "reason"):
+        return kind == "amount" and counted
+    said = frozenset(_WORD.findall(fold(text)))
+    if kind == "time":
+        return not said.isdisjoint(date_words(code)) or re.search(r"\d", text) is not None
+    return not said.isdisjoint(_units(code) if counted else _SINCE)
+
+
+def _has(patterns: Mapping[str, re.Pattern[str]], kind: str, text: str) -> bool:
+    return kind in patterns and patterns[kind].search(text) is not None
+
+
+BY_WORDS = ("place", "said", "hits", "replied", "lacks", "new", "leads", "perhaps", "by_assistant")
 """What counts without vectors."""
 NAMES = (*BY_WORDS, "relevance", "succeeds", "ended")
 """What counts, beside the logit of a cross-encoder."""
@@ -63,11 +127,6 @@ def _scorers() -> Mapping[str, Mapping[str, Weights]]:
 def weights_for(scorer: str) -> Weights | None:
     """Return the weights for what is known: "words", "relevance", or a cross-encoder's id; None if it was not calibrated."""
     return _scorers()[scorer]["weights"] if scorer in _scorers() else None
-
-
-def threshold_of(scorer: str) -> float:
-    """Return the least score of an answer by a scorer: some 5 to 9% of what has no answer have a higher one (docs/answers.md)."""
-    return _scorers()[scorer]["answer"]["threshold"]
 
 
 def relevance_of(logits: Sequence[float], scorer: str) -> list[float]:
@@ -125,6 +184,7 @@ class QuestionWords:
     unknown: tuple[str, ...]
     event: str
     anchor: frozenset[str]
+    wanted: frozenset[Wanted]
 
 
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
@@ -149,7 +209,9 @@ def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
         for one in plan.mentions
         if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
     )
-    return QuestionWords(plan, content, frozenset(stems), here, asker, unknown, event, anchor)
+    return QuestionWords(
+        plan, content, frozenset(stems), here, asker, unknown, event, anchor, asked_for(text)
+    )
 
 
 @cache
@@ -203,6 +265,7 @@ class EvidencePiece:
 
     index: int
     evidence: AnswerEvidence
+    told: str
     turn: TextStems
     before: TextStems
 
@@ -231,7 +294,7 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Evidence
         spanish = detect_language(asserted) == "es"
         named = (with_name_spanish(asserted, one.speaker) or "") if spanish else ""
         turn = TextStems(asserted, _told(one.text), one.speaker, named)  # "vivo" says "vive" of who says it
-        pieces.append(EvidencePiece(index, one, turn, TextStems(one.before[1])))
+        pieces.append(EvidencePiece(index, one, asserted, turn, TextStems(one.before[1])))
     return pieces
 
 
@@ -247,7 +310,6 @@ def read_features(
 
     - ``place``: the logarithm of its place in the ranking;
     - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
-    - ``heard``: the share that any piece says;
     - ``replied``: the share that the turn before says, where it asks and another speaker replies;
     - ``new``: the logarithm of how many words are not the question's;
     - ``leads``, ``perhaps``: whether time order put it first, for sure or perhaps;
@@ -255,7 +317,6 @@ def read_features(
     - ``relevance``: the logarithm of the odds of its relevance, where it has one;
     - ``logit``: that of a cross-encoder, where one has read it.
     """
-    heard = _share(asked, [any(piece.says(stem) for piece in pieces) for stem in asked.content], empty=1.0)
     found = []
     for piece in able:
         one = piece.evidence
@@ -266,8 +327,8 @@ def read_features(
                 "place": math.log1p(pieces.index(piece) if one.place is None else one.place),
                 "said": _share(asked, says, empty=NO_CONTENT),
                 "hits": float(sum(says)),
-                "heard": heard,
                 "replied": piece.replies * _share(asked, before, empty=0.0),
+                "lacks": float(_lacks(asked, piece)),
                 "new": math.log1p(len(piece.turn.stems - asked.stems)),
                 "leads": float(one.leads),
                 "perhaps": float(one.perhaps),
@@ -317,6 +378,14 @@ def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float
     return sum(said) / len(said) if asked.content else empty
 
 
+def _lacks(asked: QuestionWords, piece: EvidencePiece) -> bool:
+    """Return whether a turn lacks the kind of answer asked for; never if none is, or if a timeline chose the turn."""
+    one = piece.evidence
+    if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
+        return False
+    return not any(holds(kind, piece.told) for kind in asked.wanted)
+
+
 def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
     """Return whether the pieces say most words of a question's topic; a timeline about another topic is no answer."""
     topic = asked.plan.topic
@@ -341,8 +410,6 @@ MAX_ITEMS, QUOTES = 5, 3
 """Most quotes in the answer to a list question, and to another."""
 ENOUGH = 0.8
 """Chance that one of the quotes is right at which no more are added, but to a list."""
-LEAST_CHANCE = 0.05
-"""Least chance of either turn of an exchange that is quoted as a whole."""
 WORTH = 0.2
 """Least chance of a further quote, as a share of the best one's."""
 SURE = 3.0
@@ -361,7 +428,7 @@ class LocalAnswerer:
     """Answers with quotes of evidence, or abstains (port `Answerer`); deterministic.
 
     Args:
-        threshold: least score of an answer, in [0, 1]; that of what is known of the evidence (`threshold_of`) when not given.
+        threshold: least score of an answer, in [0, 1]; that of the scorer (`answer_scores.json`; some 4 to 11% of what has no answer scores higher) when not given.
         reranker: id of the cross-encoder whose logits evidence has, "" for none.
         zone: whose days are named.
     """
@@ -400,7 +467,8 @@ class LocalAnswerer:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
         scored, scorer = self.scored(asked, able, pieces)
-        threshold = threshold_of(scorer) if self._threshold is None else self._threshold
+        kept = self._threshold
+        threshold = _scorers()[scorer]["answer"]["threshold"] if kept is None else kept
         most, enough = (MAX_ITEMS, 1.0) if plan.kind == "list" else (QUOTES, ENOUGH)
         chosen, score = quotes(scored, most=most, enough=enough)
         if score < threshold:
@@ -488,20 +556,10 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
 
 
 def quotes(scored: Sequence[ScoredPiece], *, most: int, enough: float) -> tuple[list[ScoredPiece], float]:
-    """Return the likeliest piece, or a turn and its reply if their sum is better, with others behind it; and the chance that any is right.
-
-    Others are differently worded, the likeliest first, until there are as many as may be, or one of all is likely enough to be right.
-    """
-    spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
-    found = [([one], one.chance) for one in scored]
-    for one in scored:
-        first = spoken.get(one.piece.evidence.before)
-        if first is None or first.piece.evidence.speaker == one.piece.evidence.speaker:
-            continue
-        if min(first.chance, one.chance) >= LEAST_CHANCE:
-            found.append(([first, one], first.chance + one.chance))
-    chosen, score = max(found, key=lambda of: of[1])
-    least = WORTH * max(one.chance for one in chosen)
+    """Return the likeliest pieces, each worded otherwise, until there are enough or one of them is likely enough to be right; and that chance."""
+    chosen: list[ScoredPiece] = []
+    score = 0.0
+    least = WORTH * max(one.chance for one in scored)
     for one in sorted(scored, key=lambda one: -one.chance):
         said = {one_line(each.piece.evidence.quote).casefold() for each in chosen}
         if len(chosen) == most or score >= enough or one.chance < least:
