@@ -340,9 +340,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "search.vectors.without_names": lambda t: without_names(t, NAMES),
     "reading.answer_local.LocalAnswerer": _answer,
     "reading.answer_local.quoted": lambda t: quoted(t, t, WHEN, UTC),
-    "reading.answer_local.holds": lambda t: [
-        holds(kind, t, besides=(t,), names=(t,)) for kind in get_args(Wanted)
-    ],
+    "reading.answer_local.holds": lambda t: [holds(kind, t) for kind in get_args(Wanted)],
     "reading.answer_local.read_question": _relevance,
     "reading.drafts.with_names": lambda t: [
         drafts.with_names(t, drafts.Voices("Ann", heard), code)

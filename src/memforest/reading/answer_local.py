@@ -467,15 +467,14 @@ class LocalAnswerer:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
         scored, scorer = self.scored(asked, able, pieces)
-        kept = self._threshold
-        threshold = _scorers()[scorer]["answer"]["threshold"] if kept is None else kept
+        least = _scorers()[scorer]["answer"]["threshold"]
+        threshold = least if self._threshold is None else self._threshold
         most, enough = (MAX_ITEMS, 1.0) if plan.kind == "list" else (QUOTES, ENOUGH)
         chosen, score = quotes(scored, most=most, enough=enough)
         if score < threshold:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {threshold:.2f}"
-            nearest = max(chosen, key=lambda one: one.chance).piece.index
-            return Answer(None, reason=why, nearest=nearest, score=score)
+            return Answer(None, reason=why, nearest=chosen[0].piece.index, score=score)
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
         return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
