@@ -26,7 +26,10 @@ from memforest.models.onnx import WordPiece
 from memforest.read.rerank import pair_text
 from train_reading import ROOT, auc, tomllib  # type: ignore[import-not-found]
 
-FITTED = ("changes", "clubs", "crowds", "families", "groups", "neighbours", "teams", "work")
+FITTED = tuple(
+    f"{name}.toml"
+    for name in ("changes", "clubs", "crowds", "families", "groups", "neighbours", "teams", "work")
+)
 LEFT_OUT = 3
 """Of so many conversations one is left out."""
 LOW, HIGH, RANK = 4, 8, 8
@@ -51,13 +54,13 @@ class Pair(NamedTuple):
 
 
 def read_pairs() -> Iterator[tuple[str, str, str, bool]]:
-    """Yield question, text, the name of the file, and whether the text answers."""
+    """Yield question, text, the file (no conversation is called so), and whether the text answers."""
     for path in sorted(PAIRS.glob("*.toml")):
         for one in tomllib.loads(path.read_text(encoding="utf-8"))["said"]:
             text = pair_text(("someone", one["before"]), one["speaker"], one["text"])
             for answers in (True, False):
                 for question in one["answered" if answers else "unanswered"]:
-                    yield question, text, path.stem, answers
+                    yield question, text, path.name, answers
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]

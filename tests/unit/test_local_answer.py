@@ -299,6 +299,23 @@ def test_forms_of_a_word_are_one_word_and_the_turn_before_counts() -> None:
     assert [round(one["replied"], 2) for one in found] == [0.0, 0.67, 0.0]
 
 
+@each(
+    ("question", "has", "lacks"),
+    [
+        ("How many scarves did Ida weave?", "I wove three scarves.", "I wove scarves."),
+        ("How long did Ida weave?", "It took two weeks.", "It took two looms."),
+        ("When did Ida weave?", "I wove it on Tuesday.", "I wove it at home."),
+        ("Why did Ida weave?", "Because it was cold.", "It is a scarf."),
+        ("¿Cuándo vivió Ida allí?", "Viví allí en marzo.", "Viví allí con mi gato."),
+    ],
+)
+def test_what_a_turn_lacks_of_what_is_asked_for(question: str, has: str, lacks: str) -> None:
+    """A number, a time or a reason; what stands in a question is not told."""
+    found = known(question, said(has), said(lacks), said(f"{has[:-1]}?"))
+    assert [one["lacks"] for one in found] == [0, 1, 1]
+    assert known("What did Ida weave?", said(lacks))[0]["lacks"] == 0
+
+
 def test_names_and_the_words_of_a_date_are_no_content() -> None:
     """A date only where it was read as one; a question without content leaves it open."""
     dated = QuestionPlan(entities=IDA, start=day(2026, 3, 4), end=day(2026, 3, 5))
@@ -327,6 +344,7 @@ def test_pieces_compete_and_a_higher_logit_raises_the_chance() -> None:
         assert 0 < twice[0] == twice[1] < alone[0] < sum(twice) < 1
         higher = chances(logits_of([{**one[0], "logit": 5.0}], weights))[0]
         assert (higher > alone[0]) == reads
+        assert chances(logits_of([{**one[0], "lacks": 1.0}], weights))[0] < alone[0]
         shares = relevance_of([-9.0, 0.0, 9.0], scorer)
         assert 0 < shares[0] < 0.05 < shares[1] < 0.95 < shares[2] < 1
     assert weights_for("callable:mine") is None

@@ -192,17 +192,15 @@ _FRAME = 3
 
 
 def rerank_text(before: tuple[str, str], one: Evidence) -> str:
-    """Return what the reranker reads of a candidate: the turn, after the one before it.
+    """Return what the reranker reads of a candidate: the turn, after the one before it; a summary as it is.
 
     The turn before says what "it" and "there" are. Measured against the turn alone, and against the statement
-    extracted from it: docs/ranking.md. A summary is read as it is.
+    extracted from it: docs/ranking.md. What somebody or a model worded stands behind the turn, as it says more.
     """
     if one.kind == "memory":
         return one.text
     text = one.read if len(one.read) <= READ_CHARS else one.text
-    if (
-        not one.spoken and one.text not in text
-    ):  # what somebody or a model worded says more than what it was made from
+    if not one.spoken and one.text not in text:
         text = f"{text} {one.text}"
     return pair_text(before, one.speaker, text)
 
