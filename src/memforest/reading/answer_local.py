@@ -1,8 +1,8 @@
 """Answers without a model: a quote of the best evidence with speaker and day, or an abstention that names the nearest.
 
 Nothing is composed, so it is the same in every language. Where a timeline leads and the quote has its value, the value
-stands in front; where a question asks for a time and the evidence states one, the time does. Two pieces that are a turn and
-the reply to it are one exchange: quoted together, they are right if either is. Below `Config.answer_threshold` nothing is
+stands in front; where a question asks for a time and the evidence states one, the time does. Where no piece is sure alone,
+others are quoted behind it, and the answer is right if one of them is. Below `Config.answer_threshold` nothing is
 answered. The evidence is untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody
 said them.
 
