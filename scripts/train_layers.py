@@ -46,11 +46,12 @@ Piece = tuple[str, str, str]
 
 
 class Pair(NamedTuple):
-    """A question and a text as the model reads them, and whether the text answers."""
+    """A question and a text as the model reads them; whether the text answers, or how a thing stands by it, or None where that is not taught."""
 
     ids: Sequence[int]
     types: Sequence[int]
-    answers: bool
+    answers: bool | None = None
+    stands: int | None = None
 
 
 def read_pairs() -> Iterator[tuple[str, str, str, bool]]:

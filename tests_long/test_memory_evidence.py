@@ -28,7 +28,7 @@ from memforest.read.answer import without_questions
 from memforest.read.evidence import falling_score
 from memforest.read.rerank import BEFORE_CHARS, rerank_text, reranked
 from memforest.read.stored import Source
-from memforest.records import QuestionPlan
+from memforest.records import QuestionPlan, SpokenText
 from memforest.search.filters import NodeHit, TurnHit
 from memforest.text import count_tokens
 
@@ -438,13 +438,14 @@ def test_a_reranker_adds_its_distance_to_the_worst(
 
 
 def test_a_reranker_reads_the_end_of_the_turn_before() -> None:
-    """A long one is cut at its beginning; a first turn stands alone; a summary is read as it is."""
-    one = piece(1, 0.0)
-    assert rerank_text(("", ""), one) == "Ana: quote 1"
-    assert rerank_text(("Bob", "Really?"), one) == "Bob: Really? Ana: quote 1"
-    assert rerank_text(("x", "y" * BEFORE_CHARS), one) == f"{'y' * BEFORE_CHARS} Ana: quote 1"
+    """A long one is cut at its beginning; a first turn stands alone; a statement stands behind it; a summary is read as it is."""
+    one = piece(1, 0.0, spoken=(SpokenText("Ana", "quote 1"),))
+    assert rerank_text(replace(one, spoken=())) == "Ana: quote 1 text 1"
+    assert rerank_text(one) == "Ana: quote 1"
+    assert rerank_text(one, ("Bob", "Really?")) == "Bob: Really? Ana: quote 1"
+    assert rerank_text(one, ("x", "y" * BEFORE_CHARS)) == f"{'y' * BEFORE_CHARS} Ana: quote 1"
     summary = Evidence("In May.", "", "", "memory", 0.0, {}, at(1), at(1), at(2), ())
-    assert rerank_text(("Bob", "Really?"), summary) == "In May."
+    assert rerank_text(summary, ("Bob", "Really?")) == "In May."
 
 
 def test_a_turn_stands_before_a_summary_of_its_score() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 
@@ -21,15 +21,11 @@ from memforest.reading.answer_local import (
 from memforest.reading.clauses import asked_in
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
-from memforest.search.cache import Snapshots
 from memforest.search.filters import Part
 from memforest.search.vectors import asks
-from memforest.store import evidence as evidence_rows
-from memforest.store.database import Database
 from memforest.text import cut
 from memforest.trees.index import FALLS_BACK
 
-Place = tuple[str, str]
 _NO_VALUE = ("since", "changed_back", "later")
 """Reasons to lead that tell no value, or one that the question names already."""
 
@@ -43,14 +39,6 @@ def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
 
 
-def turns_before(db: Database, cache: Snapshots, evidence: Sequence[Evidence]) -> Mapping[Place, Place]:
-    """Return where evidence was said -> speaker and text of the turn before it in its session, where there is one."""
-    with db.read() as tx:
-        turns = cache.get(tx).turns
-        places = [one.place for one in evidence if one.kind != "memory"]
-        return evidence_rows.turns_before(tx, places, set(turns.ids[turns.muted].tolist()))
-
-
 async def answered(
     steps: Steps,
     question: str,
@@ -58,7 +46,6 @@ async def answered(
     plan: QuestionPlan,
     reference: datetime,
     evidence: Sequence[Evidence],
-    before: Mapping[Place, Place],
     known: Known,
     parts: Sequence[Part] = (),
 ) -> AnswerMade:
@@ -67,7 +54,7 @@ async def answered(
     Where an index took the question apart and something was concluded about a part, an answerer that can puts the answer together
     of the conclusions and the evidence of all parts.
     """
-    pieces = [piece_of(one, before, known) for one in evidence]
+    pieces = [piece_of(one, known) for one in evidence]
     settled = [Settled(one.sub.text, one.answer) for one in parts]
     answerer = steps.answerer
     try:
@@ -84,7 +71,7 @@ async def answered(
         return answer, steps.fallback.name, (why,)
 
 
-def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> AnswerEvidence:
+def piece_of(one: Evidence, known: Known) -> AnswerEvidence:
     """Return what an answerer, or the ranker, sees of evidence."""
     operator, _, value = one.why.partition(": ")
     return AnswerEvidence(
@@ -99,7 +86,6 @@ def piece_of(one: Evidence, before: Mapping[Place, Place], known: Known) -> Answ
         statement=one.statement,
         spoken=one.spoken,
         precision=one.precision,
-        before=("", "") if one.kind == "memory" else before.get(one.place, ("", "")),
         leads=bool(one.why) and not one.perhaps,
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
         perhaps=bool(one.why) and one.perhaps,
@@ -118,9 +104,7 @@ PERHAPS = 2.5
 """Added to the logit of what leads perhaps, beside its own weight: the fit has seen few changes (docs/ranking.md)."""
 
 
-def ranked(
-    found: SearchOutcome, question: str, plan: QuestionPlan, before: Mapping[Place, Place]
-) -> SearchOutcome:
+def ranked(found: SearchOutcome, question: str, plan: QuestionPlan) -> SearchOutcome:
     """Return what was found, the first turns and facts in the order of how likely each of them answers the question.
 
     What leads stays in front, and summaries keep their places. Where no relevance is known, as without vectors, the order stays. Each place keeps its score; what it adds to that of who stands
@@ -131,14 +115,13 @@ def ranked(
         found: the candidates, best first.
         question: as it was asked.
         plan: of it.
-        before: see `turns_before`.
     """
     places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
     old = _without_refuted([found.evidence[at] for at in places], found)
     if any(one.relevance is None for one in old):
         return found
     asked = read_question(asked_in(question), plan)
-    pieces = read_pieces((at, named(piece_of(one, before, found.known))) for at, one in enumerate(old))
+    pieces = read_pieces((at, named(piece_of(one, found.known))) for at, one in enumerate(old))
     # Where there is a reranker only what it has read competes; the relevance of the rest is told without it.
     count = sum(found.reranker is None or leaf_key(one) in found.places for one in old)
     first, rest = pieces[:count], pieces[count:]

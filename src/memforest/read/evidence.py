@@ -126,6 +126,8 @@ class EvidenceReader:
     """Those that were checked, by row id."""
     _turns: dict[int, StoredTurn] = field(default_factory=dict)
     """Likewise."""
+    _equal: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """See `_with_equal_words`."""
     _echoed: dict[int, int] = field(default_factory=dict)
     """By row of an assistant's turn: that of the turn whose words it repeats, and adds none."""
     _passing: NDArray[np.bool_] | None = None
@@ -146,6 +148,7 @@ class EvidenceReader:
         """
         turn_ids, fact_ids = self.snapshot.turns.ids, self.snapshot.facts.ids
         pairs, muted = self.snapshot.facts.pairs, self.snapshot.turns.muted
+        previous = self.snapshot.turns.previous
         speaking = (
             one
             for hit in hits
@@ -158,10 +161,13 @@ class EvidenceReader:
         seen: set[int] = set()
         repeated: set[int] = set()
         while block := list(islice(speaking, _BLOCK)):
-            self._turns |= turns_with_ids(self.tx, {int(turn_ids[hit.turn]) for hit in block})
+            near = {hit.turn for hit in block} | {int(previous[hit.turn]) for hit in block}
+            self._turns |= turns_with_ids(
+                self.tx, set(turn_ids[sorted(near - {-1})].tolist()) - self._turns.keys()
+            )
             wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0}
             self._facts |= facts_rows.facts_with_ids(self.tx, wanted)
-            equal = self._with_equal_words(block)
+            self._equal |= self._with_equal_words(block)
             kept = []
             for hit in block:
                 turn = self._turns[int(turn_ids[hit.turn])]
@@ -180,7 +186,7 @@ class EvidenceReader:
                 elif hit.turn in repeated:
                     continue
                 else:
-                    repeated.update(equal[hit.turn, hit.fact])
+                    repeated.update(self._equal[hit.turn, hit.fact])
                 kept.append(hit)
             yield from self._own_words_first(kept)
 
@@ -198,6 +204,13 @@ class EvidenceReader:
             if hit.turn not in told or hit is not places[hit.turn]:
                 told.add(hit.turn)
                 yield hit
+
+    def before(self, hit: TurnHit) -> tuple[str, str]:
+        """Return speaker and text of the turn before that of a hit, which was shown; both empty for none that may be read."""
+        turns = self.snapshot.turns
+        row = int(turns.previous[hit.turn])
+        told = self._turns[int(turns.ids[row])] if row >= 0 and not turns.muted[row] else None
+        return ("", "") if told is None or told.is_damaged else (told.speaker, told.text)
 
     def _repeated(self, hit: TurnHit) -> int:
         """Return the row of the turn of which an assistant's is an echo; -1 for none."""
@@ -305,12 +318,12 @@ class EvidenceReader:
         supports = evidence.fact_sources(
             self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without
         )
-        equal = self._with_equal_words(said)
+        equal = {(hit.turn, hit.fact): self._equal[hit.turn, hit.fact] for hit in said}
         beside = {row for (turn, _), rows in equal.items() for row in rows if row != turn} | {
             *self._echoed.values()
         }
         names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist()) if beside else {}
-        sayings = read_sayings(self.tx, fact_ids, snapshot)
+        sayings = read_sayings(self.tx, fact_ids, snapshot, self._turns)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})
         wanted = frozenset(lexical_tokens(asked_in(self.question)))

@@ -132,7 +132,7 @@ def kept_profile(
     """
     attached, tx = context.attached, context.tx
     keeper = (
-        attached.get(tx, index)
+        attached.get(context.snapshot.indexes, index)
         if index is not None
         else next((one for one in attached.of(tx) if one.profiles), None)
     )

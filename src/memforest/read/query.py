@@ -31,7 +31,6 @@ from memforest.read.answer import (
     RANKED,
     answered,
     ranked,
-    turns_before,
     within_budget,
     without_questions,
 )
@@ -73,7 +72,6 @@ from memforest.search.relevance import LIKELY, Judge, Relevance, is_read
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.succession import Reader, open_weights, standing, successor
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
-from memforest.store import sessions
 from memforest.store.database import Database
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
@@ -242,22 +240,19 @@ class QueryPath:
         reranker = self._reranker(asked)
         found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
         unranked: list[str] = []
-        read = found.evidence[: max(RANKED, self.config.rerank_top if reranker else 0)]
-        before = await to_thread(turns_before, self.db, self.cache, read)
         if reranker is not None:
             with timer.timed("rerank"):
                 found, unranked = await second_look(
                     reranker,
                     asked.question,
                     found,
-                    before,
                     top=self.config.rerank_top,
                     tokens=self.config.rerank_tokens,
                     weight=asked.ranking.rerank,
                 )
         if asked.ranking.ranker:
             with timer.timed("rank"):
-                found = ranked(found, asked.question, prepared.request.plan, before)
+                found = ranked(found, asked.question, prepared.request.plan)
         found = relevant(found, asked.min_relevance)
         shown: Sequence[Evidence] = found.evidence[: asked.top_k]
         if found.leaves:
@@ -386,13 +381,13 @@ class QueryPath:
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             missing = [] if asked.moment is None else list(moment_notes(tx, asked.moment))
-            if count := sessions.waiting(tx):
+            if snapshot.waiting:
                 missing.insert(
                     0,
-                    f"{count} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
+                    f"{snapshot.waiting} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
                     "completes them",
                 )
-            return snapshot, missing, self.attached.choose(tx, asked.index)
+            return snapshot, missing, self.attached.choose(snapshot.indexes, asked.index)
 
     async def _question_vectors(
         self, question: str, snapshot: Snapshot, timer: Timer
@@ -423,7 +418,7 @@ class QueryPath:
         """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            self.attached.get(tx, index.name)  # another process may have dropped it since
+            self.attached.choose(snapshot.indexes, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
             wanted = max(asked.top_k + found.spare, RANKED, self.config.rerank_top if reranks else 0)
             wanted *= request.leaf_turns or 1
@@ -472,6 +467,7 @@ class QueryPath:
                 known={
                     leaf_key(one): {
                         "place": place,
+                        "before": reader.before(hit),
                         "relevance": one.relevance,
                         "by_assistant": TURN_ROLES[snapshot.turns.role[hit.turn]] == "assistant",
                         "succeeds": succeeds,
@@ -541,7 +537,6 @@ class QueryPath:
             result, read, known = await self.query(asked, label, part)
         timer = Timer()
         evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
-        before = await to_thread(turns_before, self.db, self.cache, evidence)
         with timer.timed("answer"):
             answer, name, warnings = await answered(
                 self.steps,
@@ -549,7 +544,6 @@ class QueryPath:
                 plan=result.plan,
                 reference=asked.reference,
                 evidence=evidence,
-                before=before,
                 known=known,
                 parts=read.parts,
             )

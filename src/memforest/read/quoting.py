@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 
 from memforest.reading.canonical import speaker_key
 from memforest.reading.clauses import MARK, is_bare, lacks_content, open_question, quoted
@@ -25,7 +26,7 @@ from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
 from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
-from memforest.store.sessions import StoredTurn, damaged_turns, turns_with_ids
+from memforest.store.sessions import StoredTurn, turns_with_ids
 from memforest.store.snapshot import muted_turns
 from memforest.text import fold, lexical_tokens, negated, words
 
@@ -178,17 +179,21 @@ Sayings = Mapping[int, Sequence[Saying]]
 """What was said at the occurrences of facts, by row id."""
 
 
-def read_sayings(tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Sayings:
-    """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
+def read_sayings(
+    tx: Tx,
+    facts: Collection[int],
+    at: Snapshot | None = None,
+    known: Mapping[int, StoredTurn] = MappingProxyType({}),
+) -> Sayings:
+    """Read the occurrences of facts, by row id, and their turns but for `known` ones; those that a snapshot has, with what is hidden in it."""
     sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
     found = {one for several in sayings.values() for one in several}
     rows = {one.turns[-1] for one in found}
-    damaged = damaged_turns(tx, rows)
-    turns = turns_with_ids(tx, rows.difference(damaged))
+    turns = {**known, **turns_with_ids(tx, rows.difference(known))}
     said: dict[FactOccurrence, SpokenText] = {}
     asked_in: dict[FactOccurrence, int] = {}
     for one in found:
-        if (turn := turns.get(one.turns[-1])) is None:
+        if (turn := turns[one.turns[-1]]).is_damaged:
             continue
         if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
             text = quoted(turn.text, one.quote)
@@ -201,9 +206,9 @@ def read_sayings(tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> 
         if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
             asked_in[one] = one.before
     muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-    asked: Mapping[int, StoredTurn] = {}
-    if questions := set(asked_in.values()).difference(muted):
-        asked = turns_with_ids(tx, questions.difference(damaged_turns(tx, questions)))
+    questions = set(asked_in.values()).difference(muted)
+    turns |= turns_with_ids(tx, questions - turns.keys())
+    asked = {row: turns[row] for row in questions if not turns[row].is_damaged}
     made: dict[FactOccurrence, Saying] = {}
     for one in found:
         spoken: tuple[SpokenText, ...] = (said[one],) if one in said else ()
@@ -212,7 +217,7 @@ def read_sayings(tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> 
             question = open_question(before.text)
             spoken = spoken if question is None else (SpokenText(before.speaker, question), *spoken)
         shown = spoken if one.maker.startswith(QUOTED_MAKERS) else None
-        made[one] = Saying(one, spoken, shown, "" if spoken else damaged[one.turns[-1]].name)
+        made[one] = Saying(one, spoken, shown, "" if spoken else turns[one.turns[-1]].name)
     return {fact: [made[one] for one in several] for fact, several in sayings.items()}
 
 

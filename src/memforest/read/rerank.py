@@ -191,7 +191,7 @@ _FRAME = 3
 """Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
 
 
-def rerank_text(before: tuple[str, str], one: Evidence) -> str:
+def rerank_text(one: Evidence, before: tuple[str, str] = ("", "")) -> str:
     """Return what the reranker reads of a candidate: the turn, after the one before it; a summary as it is.
 
     The turn before says what "it" and "there" are. Measured against the turn alone, and against the statement
@@ -227,7 +227,6 @@ async def second_look(
     reranker: Reranker,
     question: str,
     found: SearchOutcome,
-    before: Mapping[tuple[str, str], tuple[str, str]],
     *,
     top: int,
     tokens: int,
@@ -241,13 +240,12 @@ async def second_look(
         reranker: scores the candidates, each turn behind the one before it.
         question: as it was asked.
         found: the candidates, best first.
-        before: where they were said -> speaker and text of the turn before.
         top: most candidates to read (`Config.rerank_top`).
         tokens: about the most tokens to read (`Config.rerank_tokens`).
         weight: of the reranker's score (`Ranking.rerank`).
     """
     asked, pool = asked_in(question), found.evidence[:top]
-    texts = [rerank_text(before.get(one.place, ("", "")), one) for one in pool]
+    texts = [rerank_text(one, found.known.get(leaf_key(one), {}).get("before", ("", ""))) for one in pool]
     texts = texts[: within_tokens(asked, texts, tokens)]
     try:
         told = await reranker.score(asked, texts)

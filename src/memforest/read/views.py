@@ -380,7 +380,7 @@ def _shown(context: ViewContext, wanted: TreeQuery) -> list[_Shown]:
         raise InputError("tree(node=...) is of one node; leave out scope and index")
     tx, snapshot, attached = context.tx, context.snapshot, context.attached
     forests = []
-    for index in attached.of(tx) if name is None else [attached.get(tx, name)]:
+    for index in attached.of(tx) if name is None else [attached.get(snapshot.indexes, name)]:
         with suppress(IndexStateError) if name is None else nullcontext():
             forests.append((index, forest_of(tx, snapshot, index)))
     some = [(index, forest) for index, forest in forests if len(forest.tree_kind)]

@@ -54,6 +54,7 @@ from memforest.search.snapshot import (
     load_snapshot,
     make_turns,
     muted_among,
+    of_now,
     ranges,
     read_facts,
     read_turns,
@@ -69,7 +70,7 @@ from memforest.store import facts as facts_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx, begin_anew, described, is_of_file
 from memforest.store.facts import EntityRow
-from memforest.store.meta import change_position, changes_since
+from memforest.store.meta import changes_since
 
 SHARE = 0.5
 """Of the rows; when more than this has changed, reading all is as quick."""
@@ -89,8 +90,7 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         same = np.array_equal(muted, old.turns.muted)
         made = replace(
             old,
-            generation=meta.generation(tx),
-            position=change_position(tx),
+            **of_now(tx),
             turns=old.turns if same else replace(old.turns, muted=muted),
         )
         share_all(old, made)
@@ -111,7 +111,7 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     states, timelines = _states(tx, old, changed.fact)
     speaker, speakers = by_appearance(turns.speaker, names)
     made = Snapshot(
-        generation=meta.generation(tx),
+        **of_now(tx),
         dimension=old.dimension,
         speakers=speakers,
         entities=entities,
@@ -129,7 +129,6 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         states=states,
         mentions=mentions,
         sessions=sessions,
-        position=change_position(tx),
     )
     carry_over(old, made, Delta(turn_splice.now, turn_splice.read, splice.read, timelines))
     return made

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from memforest.records import TURN_ROLES
 from memforest.search.vectors import QUESTION_MARKS, VectorTable, asks
-from memforest.store import derived, meta, snapshot
+from memforest.store import derived, meta, sessions, snapshot
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW
@@ -162,6 +162,10 @@ class Snapshot:
     """One memory as arrays, as of one moment. Immutable, compared by identity, shared by concurrent readers."""
 
     generation: int
+    indexes: tuple[meta.IndexRow, ...]
+    """The memory's indexes, by name."""
+    waiting: int
+    """How many sessions are received but not ingested."""
     dimension: int
     speakers: tuple[str, ...]
     entities: Mapping[int, EntityRow]
@@ -583,6 +587,16 @@ def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> Vecto
     return table
 
 
+def of_now(tx: Tx) -> dict[str, Any]:
+    """Return the fields of a snapshot that are read anew whenever the generation moves."""
+    return {
+        "generation": meta.generation(tx),
+        "indexes": tuple(meta.index_rows(tx)),
+        "waiting": sessions.waiting(tx),
+        "position": meta.change_position(tx),
+    }
+
+
 def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> Snapshot:
     """Read the searchable state of a memory, all of it.
 
@@ -604,7 +618,7 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
     mentions = np.array(snapshot.mentions(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
     mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
     return Snapshot(
-        generation=meta.generation(tx),
+        **of_now(tx),
         dimension=dimension,
         speakers=speakers,
         entities=facts_rows.entities(tx),
@@ -622,5 +636,4 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
         states=tuple(snapshot.states_seen(tx, hidden=hidden)),
         mentions=mentions,
         sessions=tuple(spans),
-        position=meta.change_position(tx),
     )

@@ -59,26 +59,6 @@ def turn_names(tx: Tx, turns: Collection[int]) -> dict[int, TurnName]:
     return {row: name for row, (name,) in found.items()}
 
 
-def turns_before(
-    tx: Tx, turns: Collection[tuple[str, str]], muted: Collection[int]
-) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (session id, turn id) -> speaker and text of the turn before it in its session, where there is one.
-
-    Those of the `muted` ones are left out.
-    """
-    found = {}
-    for session_id, turn_id in turns:
-        row = tx.execute(
-            """SELECT p.speaker, p.text, p.id FROM turn t JOIN session s ON s.id = t.session
-               JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
-               WHERE s.session_id = ? AND t.turn_id = ?""",
-            (session_id, turn_id),
-        ).fetchone()
-        if row is not None and row[2] not in muted:
-            found[session_id, turn_id] = (row[0], row[1])
-    return found
-
-
 def fact_sayings(
     tx: Tx, facts: Collection[int], without: Collection[int] = ()
 ) -> dict[int, list[FactOccurrence]]:

@@ -190,6 +190,8 @@ _TURN = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker
 
 def turns_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, StoredTurn]:
     """Return turns by row id, in the order of their sessions and positions."""
+    if not rows:
+        return {}
     found = tx.rows(StoredTurn, f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
     return {turn.row: turn for turn in found}
 

@@ -81,35 +81,35 @@ class Attached:
         """Return the memory's indexes, by name."""
         return [self.open(row) for row in meta.index_rows(tx)]
 
-    def get(self, tx: Tx, name: str, *, listed: bool = False) -> Index:
-        """Return an index of the memory, or one that stores nothing unless it must be `listed`.
+    def get(self, rows: Sequence[IndexRow], name: str, *, listed: bool = False) -> Index:
+        """Return an index of the memory, which has those of some rows; or one that stores nothing, unless it must be `listed`.
 
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
         """
-        rows = {row.name: row for row in meta.index_rows(tx)}
-        if name in rows:
-            return self.open(rows[name])
+        own = {row.name: row for row in rows}
+        if name in own:
+            return self.open(own[name])
         index = make_index(name, self._config.index_settings.get(name))
         if listed or name not in STORED_NOTHING:  # else it has nothing of its own
             raise NotFoundError(
-                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {', '.join(rows)}"
+                f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {', '.join(own)}"
             )
         return index
 
-    def choose(self, tx: Tx, name: str | None) -> Index:
+    def choose(self, rows: Sequence[IndexRow], name: str | None) -> Index:
         """Return the index that a query searches; errors are those of `get`.
 
         Args:
-            tx: a transaction.
+            rows: of the memory's indexes.
             name: the one asked for; None for the first that is configured and that the memory has.
         """
         if name is not None:
-            return self.get(tx, name)
-        rows = {row.name: row for row in meta.index_rows(tx)}
-        chosen = next((one for one in (*self._config.indexes, *rows) if one in rows), None)
-        return make_index("flat") if chosen is None else self.open(rows[chosen])
+            return self.get(rows, name)
+        own = {row.name: row for row in rows}
+        chosen = next((one for one in (*self._config.indexes, *own) if one in own), None)
+        return make_index("flat") if chosen is None else self.open(own[chosen])
 
     def open(self, row: IndexRow) -> Index:
         """Return the index of a row, with the settings kept in the file, and the configured ones for the rest.

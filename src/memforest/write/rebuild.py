@@ -504,7 +504,7 @@ def _forget(tx: Tx, writer: SessionWriter, what: Rebuild) -> None:
     """Take over configured settings, make the word rows anew, or drop what others have made, as is asked."""
     keep_writers_embedder(tx, writer)
     if what.index is not None:
-        writer.attached.get(tx, what.index, listed=True)
+        writer.attached.get(meta.index_rows(tx), what.index, listed=True)
         adopt_settings(tx, writer.config, writer.attached, what.index)
     elif what.stale:
         for name in outdated(tx, writer.config, writer.attached):
