@@ -117,7 +117,7 @@ def seen(folder: Path) -> Seen:
     try:
         with db.read() as tx:
             snapshot = load_snapshot(tx)
-            forest = forest_of(tx, snapshot, Attached(Config()).get(tx, INDEX))
+            forest = forest_of(tx, snapshot, Attached(Config()).get(snapshot.indexes, INDEX))
     finally:
         db.close()
     last, times = node_marks(forest, snapshot)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memforest.search.scores import DAY_MS, robustness, time_overlap
+from memforest.search.scores import robustness, time_overlap
+from memforest.times import DAY_MS
 
 __all__ = ["AGES", "PAIRS", "TIMES", "Pair", "main", "r_of", "t_of"]
 

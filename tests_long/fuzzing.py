@@ -20,6 +20,7 @@ from typing import Any, get_args
 import numpy as np
 from tests.doubles.replies import all_prompts
 from tests_long.hand_made import make_vocabulary
+from tests_long.stored import observed
 
 from memforest import times
 from memforest.errors import MemForestError
@@ -77,8 +78,7 @@ from memforest.reading.timestamps import date_languages, dated_text, further_dat
 from memforest.reading.tokens import cut_words, find_names, load_word_lists, split_sentences
 from memforest.records import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
 from memforest.search.attributes import Contexts, find_kinds, placed_in
-from memforest.search.change import DatedObservation, order_observations
-from memforest.search.timeline import StateFact
+from memforest.search.change import order_observations
 from memforest.search.vectors import index_tokens, turn_text, without_names
 from memforest.search.vocabulary import Topic, choose_values
 from memforest.text import cut, snowball_stem
@@ -252,8 +252,8 @@ def _kinds(text: str) -> None:
 
 
 def _order_observations(text: str) -> None:
-    seen = [StateFact(at, "1", at, value) for at, value in enumerate((text, text[::-1], "Porto"))]
-    order_observations([DatedObservation(one, one.at_ms + 5, stated=False) for one in seen])
+    told = enumerate((text, text[::-1], "Porto"))
+    order_observations([observed(at, "1", at, value, latest_ms=at + 5) for at, value in told])
 
 
 def _stances(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from memforest.reading.canonical import EntityBook
 from memforest.records import EntityKind, State, Turn
-from memforest.search.timeline import Segment, StateFact, observe, time_order
+from memforest.search.timeline import Segment, observe, time_order
 from memforest.store import facts, sessions
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
@@ -24,6 +24,7 @@ from memforest.store.facts import (
     add_occurrences,
     write_dates,
 )
+from memforest.store.snapshot import StateSeen
 from memforest.times import from_ms
 
 __all__ = [
@@ -163,7 +164,21 @@ def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:
     return row
 
 
-def superseded(observations: Iterable[StateFact], new: Iterable[StateFact]) -> set[int]:
+def observed(
+    at_ms: int,
+    tie: str,
+    fact: int,
+    value: str,
+    previous: str | None = None,
+    change: str = "is",
+    row: int = 0,
+    latest_ms: int = 0,
+) -> StateSeen:
+    """Return an observation of one attribute of one entity."""
+    return StateSeen(1, "home", value, previous, change, fact, at_ms, tie, row, latest_ms)
+
+
+def superseded(observations: Iterable[StateSeen], new: Iterable[StateSeen]) -> set[int]:
     """Return the facts of the segments that new observations of one attribute superseded, by its whole timeline."""
     wanted, segments, found = set(new), list[Segment](), set[int]()
     for seen in sorted(observations, key=time_order):

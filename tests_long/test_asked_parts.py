@@ -67,7 +67,7 @@ def ask(steps: Steps, *parts: Part, plan: QuestionPlan = LIST) -> AnswerMade:
     """Return the answer from what both said."""
     found = [said("Ida", 0), said("Odd", 1)]
     made: AnswerMade = run(
-        answered(steps, QUESTION, plan=plan, reference=NOW, evidence=found, before={}, known={}, parts=parts)
+        answered(steps, QUESTION, plan=plan, reference=NOW, evidence=found, known={}, parts=parts)
     )
     return made
 

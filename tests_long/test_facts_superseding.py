@@ -20,7 +20,7 @@ from tests_long.worlds import fast_config, fast_folder, file_of, said
 from memforest import MemForest
 from memforest.search.snapshot import OPEN, load_snapshot
 from memforest.search.timeline import (
-    observations,
+    settled,
     superseded_facts,
     timelines,
     valid_until,
@@ -36,7 +36,8 @@ def of_all(tx: Tx, new: Sequence[int]) -> set[int]:
     found: set[int] = set()
     for state in rows.states_with_ids(tx, new):
         same = [s for s in rows.states_seen(tx) if (s.entity, s.attribute) == (state.entity, state.attribute)]
-        found |= superseded(observations(same), observations([state]))
+        told = settled(same)
+        found |= superseded(told, [one for one in told if one.row == state.row])
     return found
 
 

@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests_long.stored import observed
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
 from memforest.read.stored import TimelineEntry
-from memforest.search.timeline import StateFact, same_value, timeline
+from memforest.search.timeline import same_value, timeline
+from memforest.store.snapshot import StateSeen
 
 VALUES = st.sampled_from(["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon"])
 OBSERVATIONS = st.lists(
     st.builds(
-        StateFact,
+        observed,
         at_ms=st.integers(0, 20),
         tie=st.text("ab", max_size=2),
         fact=st.integers(1, 30),
@@ -38,7 +40,7 @@ OBSERVATIONS = st.lists(
 
 
 @given(OBSERVATIONS)
-def test_segments_are_in_order_and_one_at_a_time(seen: list[StateFact]) -> None:
+def test_segments_are_in_order_and_one_at_a_time(seen: list[StateSeen]) -> None:
     """Segments end in order, those whose start is known do not overlap, and only the last may be open."""
     segments = timeline(seen)
     for one, other in pairwise(segments):
@@ -49,13 +51,13 @@ def test_segments_are_in_order_and_one_at_a_time(seen: list[StateFact]) -> None:
 
 
 @given(OBSERVATIONS, st.integers(-1, 21))
-def test_one_value_holds_at_an_instant(seen: list[StateFact], at_ms: int) -> None:
+def test_one_value_holds_at_an_instant(seen: list[StateSeen], at_ms: int) -> None:
     """At no instant do two segments with a known start hold."""
     assert sum(s.holds_at(at_ms) for s in timeline(seen) if s.start_ms is not None) <= 1
 
 
 @given(OBSERVATIONS)
-def test_neighbours_differ_unless_there_is_a_gap(seen: list[StateFact]) -> None:
+def test_neighbours_differ_unless_there_is_a_gap(seen: list[StateSeen]) -> None:
     """The same value twice in a row is one segment, unless it was said to have ended in between."""
     ends = {o.at_ms for o in seen if o.change == "end"}
     for one, other in pairwise(timeline(seen)):
@@ -63,7 +65,7 @@ def test_neighbours_differ_unless_there_is_a_gap(seen: list[StateFact]) -> None:
 
 
 @given(OBSERVATIONS)
-def test_every_segment_is_supported_and_every_change_is_somewhere(seen: list[StateFact]) -> None:
+def test_every_segment_is_supported_and_every_change_is_somewhere(seen: list[StateSeen]) -> None:
     """Each segment names facts that were given, once each; each start that was observed is in some segment."""
     segments = timeline(seen)
     known = {o.fact for o in seen}
@@ -73,18 +75,18 @@ def test_every_segment_is_supported_and_every_change_is_somewhere(seen: list[Sta
 
 
 @given(st.data(), OBSERVATIONS)
-def test_the_order_of_observations_does_not_matter(data: st.DataObject, seen: list[StateFact]) -> None:
+def test_the_order_of_observations_does_not_matter(data: st.DataObject, seen: list[StateSeen]) -> None:
     """A timeline is a function of what was observed, not of when the memory learnt it."""
     assert timeline(data.draw(st.permutations(seen))) == timeline(seen)
 
 
 @given(OBSERVATIONS)
-def test_an_observation_repeated_later_changes_no_interval(seen: list[StateFact]) -> None:
+def test_an_observation_repeated_later_changes_no_interval(seen: list[StateSeen]) -> None:
     """Saying again what holds adds support and nothing else."""
     segments = timeline(seen)
     if not segments or segments[-1].end_ms is not None:
         return
-    again = timeline([*seen, StateFact(99, "z", 99, segments[-1].value)])
+    again = timeline([*seen, observed(99, "z", 99, segments[-1].value)])
     assert [(s.value, s.start_ms, s.end_ms) for s in again] == [
         (s.value, s.start_ms, s.end_ms) for s in segments
     ]

@@ -7,28 +7,27 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
-from tests_long.stored import superseded
+from tests_long.stored import observed, superseded
 
 from memforest.search.timeline import (
-    Change,
     Segment,
-    StateFact,
     same_value,
     time_order,
     timeline,
 )
+from memforest.store.snapshot import StateSeen
 
 Told = tuple[int, str]
 """An instant, and what is said then: "Rome", "Rome<Oslo" (Rome, Oslo before it), "-Rome" (it has ended)."""
 
 
-def observations(told: list[Told]) -> list[StateFact]:
+def observations(told: list[Told]) -> list[StateSeen]:
     """Return the observations of a story; each is of the fact of its place, from 1."""
     found = []
     for fact, (at_ms, said) in enumerate(told, 1):
         value, _, previous = said.removeprefix("-").partition("<")
-        change: Change = "end" if said.startswith("-") else "is"
-        found.append(StateFact(at_ms, "", fact, value, previous or None, change))
+        change = "end" if said.startswith("-") else "is"
+        found.append(observed(at_ms, "", fact, value, previous or None, change))
     return found
 
 
@@ -101,7 +100,7 @@ def test_what_a_new_observation_superseded(told: list[Told], new: int, expected:
 
 def test_a_fact_does_not_supersede_itself() -> None:
     """One that says two values of one instant, as "Rome, then Oslo" does, leaves itself out."""
-    seen = [StateFact(1, "", 1, "Rome"), StateFact(1, "", 1, "Oslo", row=1)]
+    seen = [observed(1, "", 1, "Rome"), observed(1, "", 1, "Oslo", row=1)]
     assert superseded(seen, seen) == set()
     assert written(timeline(seen)) == "Rome 1..1 [1], Oslo 1.. [1]"
 
@@ -138,7 +137,7 @@ def test_without_endings_every_observation_supports_one_segment(moves: list[Told
 def test_observations_of_one_instant_have_one_order() -> None:
     """By their place in what was said, then by their fact, then by their row."""
     seen = [
-        StateFact(at_ms, tie, fact, "x", row=row)
+        observed(at_ms, tie, fact, "x", row=row)
         for at_ms in (1, 2)
         for tie in ("a", "b")
         for fact in (3, 20)

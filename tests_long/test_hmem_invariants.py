@@ -34,9 +34,10 @@ from memforest.errors import ModelRefusedError, ModelUnavailableError
 from memforest.ports import ChatReply, ChatRequest
 from memforest.reading.question_parts import parts_of
 from memforest.records import QuestionPlan
-from memforest.search.scores import DAY_MS, robustness
+from memforest.search.scores import robustness
 from memforest.store.database import Database
 from memforest.text import fold
+from memforest.times import DAY_MS
 
 UTC = timezone.utc
 KAYAKS = LINES[1][1]

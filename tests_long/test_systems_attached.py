@@ -73,26 +73,28 @@ def test_a_memory_begins_with_the_indexes_of_the_configuration(tx: Tx) -> None:
 def test_without_a_name_the_first_index_is_searched(tx: Tx) -> None:
     """First those of the configuration in its order, then those of the memory by name."""
     wants = Attached(fast_config(indexes=("told", "memforest")))
-    assert wants.choose(tx, None).name == "memforest"  # the memory does not have the other one
+    assert (
+        wants.choose(meta.index_rows(tx), None).name == "memforest"
+    )  # the memory does not have the other one
     wants.add(tx, "told")
-    assert wants.choose(tx, None).name == "told"
-    assert Attached(fast_config(indexes=("facts",))).choose(tx, None).name == "memforest"
+    assert wants.choose(meta.index_rows(tx), None).name == "told"
+    assert Attached(fast_config(indexes=("facts",))).choose(meta.index_rows(tx), None).name == "memforest"
     tx.execute("DELETE FROM index_")
-    assert wants.choose(tx, None).name == "flat"
+    assert wants.choose(meta.index_rows(tx), None).name == "flat"
 
 
 def test_a_name_gets_the_memory_s_index_or_says_how_to(tx: Tx) -> None:
     """One without trees needs no adding; another one is added; one that there is not is refused."""
     own = Attached(fast_config())
-    assert own.get(tx, "flat").name == "flat"
+    assert own.get(meta.index_rows(tx), "flat").name == "flat"
     with pytest.raises(NotFoundError, match=r"add_index\('flat'\)"):
-        own.get(tx, "flat", listed=True)
+        own.get(meta.index_rows(tx), "flat", listed=True)
     with pytest.raises(NotFoundError, match=r"add_index\('told'\) makes it; it has: memforest"):
-        own.get(tx, "told")
+        own.get(meta.index_rows(tx), "told")
     with pytest.raises(ConfigError, match="'nosuch' is unknown"):
-        own.choose(tx, "nosuch")
+        own.choose(meta.index_rows(tx), "nosuch")
     own.add(tx, "told")
-    assert own.get(tx, "told") is own.get(tx, "told")
+    assert own.get(meta.index_rows(tx), "told") is own.get(meta.index_rows(tx), "told")
     with pytest.raises(ConfigError, match="already"):
         own.add(tx, "told")
     assert own.notes(tx) == [
@@ -122,10 +124,13 @@ def test_what_an_index_keeps_of_its_settings_is_in_the_file(tx: Tx) -> None:
     own.add(tx, "told", {"reads": 9})
     config = fast_config(index_settings={"told": {"depth": 4, "reads": 1}})
     other = Attached(config)
-    assert other.get(tx, "told").settings == Depth(depth=2, reads=9)
+    assert other.get(meta.index_rows(tx), "told").settings == Depth(depth=2, reads=9)
     assert outdated(tx, config, other) == {"told": "depth is 2, and 4 is set; reads is 9, and 1 is set"}
     adopt_settings(tx, config, other, "told")
-    assert (outdated(tx, config, other), own.get(tx, "told").settings) == ({}, Depth(depth=4, reads=1))
+    assert (outdated(tx, config, other), own.get(meta.index_rows(tx), "told").settings) == (
+        {},
+        Depth(depth=4, reads=1),
+    )
 
 
 @pytest.mark.parametrize("damage", ["{", '{"depth": "deep"}', '{"wide": 1}', "[" * 9999])
@@ -135,7 +140,7 @@ def test_settings_that_cannot_be_read_are_named(tx: Tx, damage: str) -> None:
     own.add(tx, "told")
     meta.put_index(tx, meta.IndexRow("told", damage))
     with pytest.raises(CorruptStoreError, match=r"'told'.*drop_index\('told'\)"):
-        own.get(tx, "told")
+        own.get(meta.index_rows(tx), "told")
     own.drop(tx, "told")
     own.add(tx, "told")
-    assert own.get(tx, "told").settings == Depth()
+    assert own.get(meta.index_rows(tx), "told").settings == Depth()

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.table import each
 from tests_long.hand_made import DAY, Fact, Said, hand_made, make_vocabulary
+from tests_long.stored import observed
 
 from memforest import Config, Evidence, MemForest
 from memforest.models import HashEmbedder
@@ -25,15 +26,15 @@ from memforest.records import QuestionPlan, TimeOperator
 from memforest.search.attributes import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
 from memforest.search.change import (
     Answer,
-    DatedObservation,
     ValueChoice,
     _of_thread,
     _turns,
     _ValueLine,
     order_observations,
 )
-from memforest.search.timeline import Segment, StateFact, timeline
+from memforest.search.timeline import Segment, timeline
 from memforest.search.vocabulary import Topic, Vocabulary, choose_values
+from memforest.store.snapshot import StateSeen
 
 Matrix = NDArray[np.float64]
 
@@ -276,13 +277,13 @@ def test_a_named_value_tells_the_kind(teas: Vocabulary, anchor: str, value: str,
 
 def observation(
     day: float, value: str, change: str = "is", *, latest: float | None = None, stated: bool = False
-) -> DatedObservation:
+) -> StateSeen:
     """Return one observation; `latest` is the day by which it was so, if its time is coarse."""
-    seen = StateFact(round(day * DAY), "1", round(day * 100), value, None, change)  # type: ignore[arg-type]
-    return DatedObservation(seen, round((day if latest is None else latest) * DAY), stated)
+    latest_ms = round((day if latest is None else latest) * DAY) if stated else 0
+    return observed(round(day * DAY), "1", round(day * 100), value, None, change, latest_ms=latest_ms)
 
 
-def order(heard: list[DatedObservation]) -> list[str]:
+def order(heard: list[StateSeen]) -> list[str]:
     """Return the values of the segments that some observations make."""
     return [segment.value for segment in timeline(order_observations(heard))]
 
@@ -307,7 +308,7 @@ def test_a_coarse_time_stays_in_front_of_its_own_value() -> None:
         observation(36, "Assam"),
         observation(50, "Keemun"),
     ]
-    (placed,) = [seen for seen in order_observations(heard) if seen.fact == heard[0].observation.fact]
+    (placed,) = [seen for seen in order_observations(heard) if seen.fact == heard[0].fact]
     assert 33 * DAY < placed.at_ms <= 36 * DAY
 
 
@@ -350,7 +351,7 @@ def test_a_passing_beginning_is_dropped() -> None:
         ],
     ],
 )
-def test_a_borne_out_beginning_is_kept(heard: list[DatedObservation]) -> None:
+def test_a_borne_out_beginning_is_kept(heard: list[StateSeen]) -> None:
     """One that is dated, told as so, told again, or followed by a return stays."""
     assert any(seen.value == "Sencha" and seen.at_ms == 5 * DAY for seen in order_observations(heard))
 
@@ -366,26 +367,25 @@ HEARD = st.lists(
 
 
 @given(HEARD)
-def test_settling_moves_nothing_out_of_its_time(heard: list[DatedObservation]) -> None:
+def test_settling_moves_nothing_out_of_its_time(heard: list[StateSeen]) -> None:
     """Observations come out in order, none is made up, and each stays in the time that it may have had."""
     settled = order_observations(heard)
     assert [seen.at_ms for seen in settled] == sorted(seen.at_ms for seen in settled)
     assert len(settled) <= len(heard)
     for seen in settled:
         assert any(
-            replace(seen, at_ms=one.observation.at_ms) == one.observation
-            and one.observation.at_ms <= seen.at_ms <= one.latest_ms
+            seen._replace(at_ms=one.at_ms) == one and one.at_ms <= seen.at_ms <= max(one.latest_ms, one.at_ms)
             for one in heard
         )
 
 
 @given(HEARD)
-def test_endings_and_dated_things_are_never_dropped(heard: list[DatedObservation]) -> None:
+def test_endings_and_dated_things_are_never_dropped(heard: list[StateSeen]) -> None:
     """Only an undated beginning can be a passing one."""
     kept = order_observations(heard)
     for one in heard:
-        if one.stated or one.observation.change != "start":
-            assert sum(seen.fact == one.observation.fact for seen in kept) >= 1
+        if one.latest_ms or one.change != "start":
+            assert sum(seen.fact == one.fact for seen in kept) >= 1
 
 
 @pytest.mark.parametrize(("kind", "facts"), [("since", (1, 0)), ("last", (1, 0)), ("current", (0, 1))])
@@ -562,7 +562,7 @@ def test_what_only_tense_or_a_date_asks_for_is_led_by_what_changes(
     segments = (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
     choice = ValueChoice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
     plan, operator = QuestionPlan(core=core), TimeOperator(kind)  # type: ignore[arg-type]
-    begun = DatedObservation(StateFact(DAY, "1", 201, "keemun", None, "start"), DAY, stated=True)
+    begun = observation(1, "keemun", "start", stated=True)
     thread = _ValueLine(segments=segments, of={fact: ([begun], True, False) for fact in range(changes)})
     assert _turns(plan, operator, choice, thread) is leads
 

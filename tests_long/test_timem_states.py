@@ -21,7 +21,7 @@ from tests_long.worlds import fast_config, fast_folder, file_of
 from memforest import MemForest
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Precision, State
 from memforest.search.snapshot import load_snapshot
-from memforest.search.timeline import Segment, observations, timeline
+from memforest.search.timeline import Segment, settled, timeline
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
@@ -94,7 +94,7 @@ def by_then(tx: Tx, day: int) -> dict[str, list[Segment]]:
     for seen in snapshot_rows.states_seen(tx):
         if said[seen.row] < ms(day) and seen.at_ms < ms(day):
             told.setdefault(seen.attribute, []).append(seen)
-    return {attribute: timeline(observations(states)) for attribute, states in told.items()}
+    return {attribute: timeline(settled(states)) for attribute, states in told.items()}
 
 
 @each("seed", range(4))

@@ -98,7 +98,8 @@ def tree(folder: Path, *, texts: bool = False) -> Shape:
     names = dict(rows(path, "SELECT id, turn_id FROM turn"))
     sessions = dict(rows(path, "SELECT t.id, s.session_id FROM turn t JOIN session s ON s.id = t.session"))
     with transaction(path) as tx:
-        snapshot, index = load_snapshot(tx), Attached(Config()).get(tx, NAME)
+        snapshot = load_snapshot(tx)
+        index = Attached(Config()).get(snapshot.indexes, NAME)
         forest = forest_of(tx, snapshot, index)
         keys = as_keys(digests_of(tx, snapshot, index)[forest.told]) if len(forest) else []
         made = artifacts.texts(tx, set(keys))

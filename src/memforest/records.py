@@ -205,6 +205,8 @@ UNSPOKEN_ROLES = frozenset(TURN_ROLES[3:])
 
 Precision = Literal["instant", "day", "week", "month", "season", "year", "decade", "unknown"]
 """How exactly a statement's own time is known; ``unknown`` means it states none."""
+UNIT_DAYS: Mapping[str, int] = {"day": 1, "week": 7, "month": 31, "season": 92, "year": 366}
+"""Most days of one unit of a precision."""
 
 
 @dataclass(frozen=True, slots=True)

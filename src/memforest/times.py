@@ -33,6 +33,8 @@ from memforest.errors import TimestampError
 from memforest.records import Precision
 from memforest.text import cut
 
+DAY_MS = 86_400_000
+"""Milliseconds of a day."""
 _MS = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -29,7 +29,6 @@ def test_an_update_holds_instead(anna: UserMemory) -> None:
     assert anna.verify().ok
 
 
-@pytest.mark.xfail(strict=True, reason="issue 30: a corrected state ends with the week in which it began")
 def test_a_correction_of_a_move_holds_on(anna: UserMemory) -> None:
     """Where only the place was wrong, she lives there since that week, and still."""
     anna.update(fact(anna, "Lille").fact_id, "Anna lives in Bruges.")

@@ -114,9 +114,6 @@ def test_an_end_ends_and_puts_nothing_in_its_place(forest: MemForest) -> None:
     assert not memory.ask("Where does Anna work?", reference_date="2024-05-20")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="issue 30: a vague date that covers the earlier statement inverts the timeline"
-)
 @pytest.mark.parametrize(
     ("first", "then", "move"),
     [
@@ -133,9 +130,6 @@ def test_a_vague_date_does_not_turn_time_round(forest: MemForest, first: str, th
     assert values[-1][2] is None
 
 
-@pytest.mark.xfail(
-    strict=True, reason="issue 30: a statement that something ends is valid for no time at all"
-)
 def test_no_statement_is_valid_for_no_time(forest: MemForest) -> None:
     """Of all that is listed, the end lies behind the start, so that some `during` finds it."""
     memory = told(
@@ -147,7 +141,6 @@ def test_no_statement_is_valid_for_no_time(forest: MemForest) -> None:
     assert [one.text for one in memory.list() if one.end is not None and one.end <= one.start] == []
 
 
-@pytest.mark.xfail(strict=True, reason="issue 30: the stated end of a state is not taken")
 def test_a_stated_range_is_the_range(forest: MemForest) -> None:
     """A state "from 2015 to 2018" ends with 2018, and not with the next place that is told."""
     memory = told(
@@ -156,7 +149,6 @@ def test_a_stated_range_is_the_range(forest: MemForest) -> None:
     assert lines(memory.timeline("Anna", attribute="residence"))[0] == ("Turin", "2015-01-01", "2019-01-01")
 
 
-@pytest.mark.xfail(strict=True, reason="issue 30: a plain Spanish move is no change of residence")
 def test_a_move_is_told_in_spanish_too(forest: MemForest) -> None:
     """The rules know Spanish: who moves has left."""
     memory = told(forest, ("2024-03-10", "Vivo en Cádiz."), ("2024-04-10", "Me mudé a Bilbao."))

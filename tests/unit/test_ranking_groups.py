@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.search.scores import (
-    DAY_MS,
     Groups,
     Levels,
     activation,
@@ -25,6 +24,7 @@ from memforest.search.scores import (
     term_scores,
     time_overlap,
 )
+from memforest.times import DAY_MS
 
 NODES = st.lists(st.integers(-1, 4), max_size=60)
 """The node above each row, -1 for none."""

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from memforest.reading.states import UNSPECIFIED, holds_many
-from memforest.search.timeline import Segment, observations, same_value, timeline
+from memforest.search.timeline import Segment, same_value, settled, timeline
 from memforest.store.facts import RelationRow
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
@@ -110,7 +110,7 @@ def state_lines(
 
 
 def _line(place: int, attribute: str, states: tuple[StateSeen, ...]) -> StateLine:
-    segments = tuple(timeline(observations(states)))
+    segments = tuple(timeline(settled(states)))
     by_fact: dict[int, list[StateSeen]] = {}
     for state in states:
         by_fact.setdefault(state.fact, []).append(state)

@@ -380,13 +380,12 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = [] if asked.moment is None else list(moment_notes(tx, asked.moment))
-            if snapshot.waiting:
-                missing.insert(
-                    0,
-                    f"{snapshot.waiting} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
-                    "completes them",
-                )
+            waiting = (
+                f"{snapshot.waiting} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
+                "completes them"
+            )
+            notes = [] if asked.moment is None else moment_notes(tx, asked.moment)
+            missing = [*([waiting] if snapshot.waiting else []), *notes]
             return snapshot, missing, self.attached.choose(snapshot.indexes, asked.index)
 
     async def _question_vectors(

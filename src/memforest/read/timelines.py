@@ -18,7 +18,6 @@ from memforest.reading.states import holds_many
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import (
     Segment,
-    observations,
     states_of_entity,
     timeline,
     timelines_of,
@@ -47,7 +46,7 @@ def states_shown(snapshot: Snapshot, entity: int, attribute: str | None = None) 
     for name, states in told.items():
         if holds_many(name):
             for group in by_value(states):
-                found += _line(name, timeline(observations(group)))
+                found += _line(name, timeline(group))
     for key, segments in timelines_of(snapshot, entity).items():
         if key[1] in told and not holds_many(key[1]):
             found += _line(key[1], segments)

@@ -524,12 +524,14 @@ def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
 def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
     """Return whether everybody named in the question speaks or is named in an exchange that the asker takes part in.
 
-    Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
+    Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."; and of a
+    list each piece tells of one.
     """
     one = piece.evidence
     talkers = (one.speaker, one.before[0])
     here = {name for name, stems in asked.named.items() if not stems.isdisjoint(piece.said)}
-    if asked.named and (not here or not asked.named.keys() - here <= {one.before[0]}):
+    of_all = asked.plan.kind == "list" or asked.named.keys() - here <= {one.before[0]}
+    if asked.named and not (here and of_all):
         return False
     return (
         asked.asker is None

@@ -254,6 +254,8 @@ def detect_language(text: str) -> Code:
     other = votes["other"]
     if "¿" in text or "¡" in text:
         spanish += 3
+    if not other:  # "terminé" is French, too
+        spanish += sum(not word.isascii() and word in load_word_tables("es")["verbs"] for word in found)
     best = max(english, spanish, other)
     if best == 0:
         english_verb = not load_word_lists("en")["irregular_past"].isdisjoint(found)

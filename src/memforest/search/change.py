@@ -13,14 +13,12 @@ begun, over, only wished for), in time order. From there on it is a timeline lik
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import pairwise
-from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -37,21 +35,23 @@ from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_p
 from memforest.search.timeline import (
     Ending,
     Segment,
-    StateFact,
     Timelines,
     endings,
     same_value,
+    settled,
+    time_order,
     timeline,
     timelines,
 )
 from memforest.search.vectors import question_tokens
 from memforest.search.vocabulary import Topic, Vocabulary, choose_values, vocabulary
 from memforest.store.connections import Tx
+from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, lexical_tokens
+from memforest.times import DAY_MS
 
 Ints = NDArray[np.int64]
 
-DAY_MS = 86_400_000
 MAX_SPAN_MS = 40 * DAY_MS
 """A stated time longer than this ("in 2023") is taken from its start."""
 MONTH_MS = 31 * DAY_MS
@@ -82,16 +82,7 @@ class ValueChoice:
         return bool(self.replaced or self.attributes)
 
 
-@dataclass(frozen=True, slots=True)
-class DatedObservation:
-    """An observation, how late it may have been (ms; its own time if that is known), whether its time is stated."""
-
-    observation: StateFact
-    latest_ms: int
-    stated: bool
-
-
-_StatementValues = tuple[Sequence[DatedObservation], bool, bool]
+_StatementValues = tuple[Sequence[StateSeen], bool, bool]
 """The observations that one statement makes of a person and some values; whether it tells a beginning, and a return."""
 
 
@@ -250,7 +241,7 @@ def _tell(
     whole = "\n".join((reading.statement.speaker, reading.statement.asked, *sentences))
     named = tuple(sorted(name for name in others if name in whole))
     times = (at,) if stated else known.said.get(fact, (at,))
-    heard: list[DatedObservation] = []
+    heard: list[StateSeen] = []
     begins = returns = False
     stances = _stances(reading.text, who, named, ranked, "" if speaker is None else speaker.label)
     for place, (value, stance) in enumerate(stances):
@@ -261,8 +252,7 @@ def _tell(
         )
         tie = f"{0 if change == 'end' else 1}{place} {where:09}"
         heard.extend(
-            DatedObservation(StateFact(time, tie, fact, value, None, change), latest, stated)
-            for time in times
+            StateSeen(0, "", value, None, change, fact, time, tie, latest_ms=latest) for time in times
         )
         returns = returns or stance == "back"
         begins = begins or stance == "start" or (stated and stance != "end")
@@ -286,57 +276,29 @@ def _ranked(values: Mapping[str, float], terms: Set[str]) -> tuple[tuple[str, in
 
 
 def _latest(snapshot: Snapshot, row: int) -> int:
-    """Return the latest time, in ms, at which a fact's state may have begun."""
+    """Return the latest time, in ms, at which a fact's state may have begun; 0 if it states none."""
     facts = snapshot.facts
     start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
     if not facts.stated[row]:
-        return start
+        return 0
     if end == OPEN:  # "since April" has the first of April for its start
         first = datetime.fromtimestamp(start / 1000, timezone.utc).day == 1
         return min(said, start + MONTH_MS) if first else start
     return min(end, said) if end - start <= MAX_SPAN_MS else start
 
 
-def order_observations(heard: Sequence[DatedObservation]) -> list[StateFact]:
+def order_observations(heard: Sequence[StateSeen]) -> list[StateSeen]:
     """Return observations in time order, coarse times moved to fit the exact ones, and unconfirmed beginnings dropped."""
-    exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
-    exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
-    times = [seen.at_ms for seen in exact]
-    placed = [one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard]
-    placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
-    often = Counter(one.observation.value for one in placed)
+    placed = settled(sorted(heard, key=time_order))
+    often = Counter(one.value for one in placed)
     passing = set()
     for i, ((before, one), (_, after)) in enumerate(pairwise(pairwise(placed)), start=1):
         # An undated beginning is outlived by what was so before: a loaf bought once is no new habit.
-        began = one.observation.change == "start" and not one.stated and often[one.observation.value] == 1
-        outlived = after.observation.change == "is" and before.observation.change != "end"
-        if began and outlived and same_value(before.observation.value, after.observation.value):
+        began = one.change == "start" and not one.latest_ms and often[one.value] == 1
+        outlived = after.change == "is" and before.change != "end"
+        if began and outlived and same_value(before.value, after.value):
             passing.add(i)
-    return [one.observation for i, one in enumerate(placed) if i not in passing]
-
-
-def _placed(one: DatedObservation, exact: Sequence[StateFact], times: Sequence[int]) -> DatedObservation:
-    """Return an observation whose time is coarse, moved behind other values that were so within that time.
-
-    "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
-
-    Args:
-        one: the observation.
-        exact: those with a time of their own that end nothing, by time.
-        times: theirs, ms.
-    """
-    seen = one.observation
-    if seen.change == "end":
-        return one
-    inside = exact[bisect_left(times, seen.at_ms) : bisect_left(times, one.latest_ms)]
-    own = [o for o in inside if same_value(o.value, seen.value)]
-    at = next((o.at_ms for o in own if o.change == "start"), None)
-    if at is None:
-        until = own[0].at_ms if own else one.latest_ms
-        later = reversed(inside[: bisect_left(inside, until, key=attrgetter("at_ms"))])
-        other = next((o.at_ms for o in later if not same_value(o.value, seen.value)), None)
-        at = seen.at_ms if other is None else other + 1
-    return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
+    return [one for i, one in enumerate(placed) if i not in passing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +437,7 @@ def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, line
     if choice.nearness < NEAR_ENOUGH or len(had) < 2:
         return False
     shown = plan.core is not None and operator.kind != "as_of"
-    changes = sum(any(seen.observation.change != "is" for seen in heard) for heard, _, _ in line.of.values())
+    changes = sum(any(seen.change != "is" for seen in heard) for heard, _, _ in line.of.values())
     return sure or (len(had) <= MOST_VALUES and (shown or changes >= CHANGES * len(had)))
 
 

@@ -35,7 +35,7 @@ from memforest.search.lexical import bm25
 from memforest.search.scores import Groups, Levels, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot, ranges
 from memforest.store.connections import Tx
-from memforest.times import EARLIEST
+from memforest.times import DAY_MS, EARLIEST
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -102,7 +102,6 @@ def fused(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
     return scores
 
 
-DAY_MS = 86_400_000
 FALL = 0.5
 """Share of the window's length over which nearness falls by a factor e. It is the same before and after the window: with
 the days that statements tell, later talk needs no more room (recall was the same with a third to all of it)."""

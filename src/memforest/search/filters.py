@@ -31,7 +31,7 @@ from memforest.records import QuestionPlan, SubQuery
 from memforest.search.forest import Forest
 from memforest.search.scores import Groups, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
-from memforest.search.timeline import Ending, Segment, segments_of, timelines, valid_until
+from memforest.search.timeline import Ending, Segment, fact_ends, segments_of, timelines, valid_until
 from memforest.store import facts as facts_rows
 from memforest.store import meta
 from memforest.store import snapshot as snapshot_rows
@@ -418,23 +418,20 @@ class Standing:
     @classmethod
     def read(cls, tx: Tx, facts: Collection[int]) -> Standing:
         """Read how facts stand now, at the cost of the attributes that they speak of."""
-        ends: dict[int, int | None] = {}
+        ends: dict[int, int] = {}
         after: dict[int, Ended] = {}
         states = snapshot_rows.states_seen(tx, facts)
         keys = facts_rows.entities(tx, {state.entity for state in states})
         for entity, attribute in sorted({(state.entity, state.attribute) for state in states}):
             for segments in segments_of(attribute, snapshot_rows.states_of_attribute(tx, entity, attribute)):
                 _note_successors(after, keys[entity].key, attribute, segments)
-                for segment in () if holds_many(attribute) else segments:
-                    for fact in segment.facts:
-                        before = ends.get(fact, segment.end_ms)
-                        never = before is None or segment.end_ms is None
-                        ends[fact] = None if never else max(before or 0, segment.end_ms or 0)
+                for fact, end, _ in [] if holds_many(attribute) else fact_ends(segments):
+                    ends[fact] = max(ends.get(fact, end), end)
         named: dict[int, list[int]] = {fact: [] for fact in facts}
         for fact, other in snapshot_rows.mentions(tx, facts, hidden=True):
             named[fact].append(other)
         return cls(
-            {state.fact: ends.get(state.fact) for state in states},
+            {state.fact: None if (end := ends.get(state.fact, OPEN)) == OPEN else end for state in states},
             {fact: ended[-1] for fact, ended in after.items()},
             named,
         )

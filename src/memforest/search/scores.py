@@ -12,6 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.times import DAY_MS
+
 Scores = NDArray[np.float64]
 """float64, shape (n,)."""
 
@@ -301,7 +303,6 @@ def group_place(ranked: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray
 
 
 Ints = NDArray[np.int64]
-DAY_MS = 86_400_000
 YEAR_DAYS = 365.0
 
 

@@ -162,10 +162,6 @@ class Snapshot:
     """One memory as arrays, as of one moment. Immutable, compared by identity, shared by concurrent readers."""
 
     generation: int
-    indexes: tuple[meta.IndexRow, ...]
-    """The memory's indexes, by name."""
-    waiting: int
-    """How many sessions are received but not ingested."""
     dimension: int
     speakers: tuple[str, ...]
     entities: Mapping[int, EntityRow]
@@ -178,6 +174,10 @@ class Snapshot:
     """(fact row, entity id) of every mention, shape (q, 2); by fact row, then entity."""
     sessions: tuple[snapshot.SessionSpan, ...] = ()
     """The sessions in the order of their turns."""
+    indexes: tuple[meta.IndexRow, ...] = ()
+    """The memory's indexes, by name."""
+    waiting: int = 0
+    """How many sessions are received but not ingested."""
     position: int = -1
     """Up to where the change log is in this; -1 when it cannot be brought up to date."""
     base: Snapshot | None = None

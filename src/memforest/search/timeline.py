@@ -5,8 +5,10 @@ value ends the one before: that is what *superseded* means here, and why it is r
 the interval grows back.
 
 Example:
-    >>> from memforest.search.timeline import StateFact, timeline
-    >>> for s in timeline([StateFact(10, "a", 1, "Davis", previous="Boston"), StateFact(30, "b", 2, "Miami")]):
+    >>> from memforest.store.snapshot import StateSeen
+    >>> moves = [(10, "Davis", "Boston"), (30, "Miami", None)]
+    >>> told = [StateSeen(1, "home", at, of, "is", at, ms, "") for ms, at, of in moves]
+    >>> for s in timeline(told):
     ...     print(s.value, s.start_ms, s.end_ms, s.facts)
     Boston None 10 (1,)
     Davis 10 30 (1,)
@@ -19,9 +21,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, zip_longest
 from operator import attrgetter
-from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +33,6 @@ from memforest.store import snapshot
 from memforest.store.connections import Tx
 from memforest.store.snapshot import StateSeen
 from memforest.text import fold, words
-
-Change = Literal["is", "start", "end"]
-
-
-@dataclass(frozen=True, slots=True)
-class StateFact:
-    """A fact that asserts a value at a time. `tie` orders observations of one instant, `row` those of one `tie`."""
-
-    at_ms: int
-    tie: str
-    fact: int
-    value: str
-    previous: str | None = None
-    change: Change = "is"
-    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +78,7 @@ time_order = attrgetter("at_ms", "tie", "fact", "row")
 """The sort key of observations: by time, then by tie, fact and row."""
 
 
-def timeline(observations: Iterable[StateFact]) -> list[Segment]:
+def timeline(observations: Iterable[StateSeen]) -> list[Segment]:
     """Return the segments of one attribute that holds one value at a time, in time order."""
     segments: list[Segment] = []
     for seen in sorted(observations, key=time_order):
@@ -100,7 +86,7 @@ def timeline(observations: Iterable[StateFact]) -> list[Segment]:
     return segments
 
 
-def observe(segments: list[Segment], seen: StateFact) -> Segment | None:
+def observe(segments: list[Segment], seen: StateSeen) -> Segment | None:
     """Read the next observation, in time order, into the segments of those before it.
 
     Args:
@@ -180,7 +166,7 @@ def _line(attribute: str, states: list[StateSeen], before: _StateLine | None = N
         same = next((at for at, (one, other) in pairs if one is not other and one != other), shorter)
         marks = [mark for mark in before.marks if mark[0] <= same]
     read, segments = marks[-1][0], list(marks[-1][1])
-    for at, seen in enumerate(observations(states[read:]), read + 1):
+    for at, seen in enumerate(states[read:], read + 1):
         observe(segments, seen)
         if len(states) - at in MARKS:
             marks.append((at, tuple(segments)))
@@ -204,17 +190,33 @@ def _ends(segments: Sequence[Segment], before: _StateLine | None) -> NDArray[np.
         pairs = enumerate(zip(segments, before.segments, strict=False))
         shorter = min(len(segments), len(before.segments))
         same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        same = max(same - 1, 0)  # what ended a value holds until the next one begins
         known = before.ends[: sum(len(segment.facts) for segment in segments[:same])]
-    told = [
-        (
-            fact,
-            OPEN if one.end_ms is None else one.end_ms,
-            NOBODY if one.ended_by in (None, fact) else one.ended_by,
-        )
-        for one in segments[same:]
-        for fact in one.facts
-    ]
+    told = fact_ends(segments[same:])
     return np.concatenate([known, np.array(told, dtype=np.int64).reshape(-1, 3)])
+
+
+def fact_ends(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
+    """Return, for every fact of every segment, when it ceased to be so, ms, and the fact that ended it: `OPEN` by `NOBODY` for what holds.
+
+    What tells nothing but an end ("I no longer work there") holds until something of the kind begins again.
+    """
+    found = []
+    for one, following in zip_longest(segments, segments[1:]):
+        end, goes_on = (
+            OPEN if one.end_ms is None else one.end_ms,
+            () if following is None else following.facts,
+        )
+        for fact in one.facts:
+            by = NOBODY if one.ended_by in (None, fact) else one.ended_by
+            begun = one.start_ms is not None and fact == one.facts[0]
+            if fact != one.ended_by or begun or fact in goes_on:
+                found.append((fact, end, by))
+            elif following is None or following.start_ms is None:
+                found.append((fact, OPEN, NOBODY))
+            else:
+                found.append((fact, following.start_ms, following.facts[0]))
+    return found
 
 
 _Lines = Mapping[LineKey, _StateLine]
@@ -241,6 +243,7 @@ def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
 
     Who swapped the oolong for sencha and later one gym for another has changed two things, and neither ended the other.
     """
+    states = settled(states)
     if attribute != UNSPECIFIED:
         return [states]
     chains: list[list[int]] = []  # of places
@@ -316,20 +319,32 @@ def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
     return {(name, value) for (_, name, _), line in lines if name != UNSPECIFIED for value in line.values}
 
 
-def observations(states: Iterable[StateSeen]) -> list[StateFact]:
-    """Return stored observations as what `timeline` reads."""
-    return [
-        StateFact(
-            state.at_ms,
-            state.tie,
-            state.fact,
-            state.value,
-            state.previous,
-            cast("Change", state.change),
-            state.row,
-        )
-        for state in states
-    ]
+def settled(states: Sequence[StateSeen]) -> list[StateSeen]:
+    """Return observations in time order, each of a coarse time moved behind what contradicts it within that time.
+
+    "I moved to Lille last month", said on 10 July, stands behind "I live in Ghent" of 10 June: both are true then.
+
+    Args:
+        states: of one attribute of an entity, in time order.
+    """
+    exact = [one for one in states if one.latest_ms <= one.at_ms]
+    found, times = list(states), [one.at_ms for one in exact]
+    if len(exact) == len(states):
+        return found
+    for place, seen in enumerate(states):
+        if seen.latest_ms <= seen.at_ms:
+            continue
+        within = exact[bisect_left(times, seen.at_ms) : bisect_left(times, seen.latest_ms)]
+        same = [same_value(one.value, seen.value) for one in within]
+        begins = [one.at_ms for one, own in zip(within, same, strict=True) if own and one.change == "start"]
+        if seen.change != "end" and True in same:  # it has begun by then
+            within = within[: same.index(True)]
+        against = [one for one, own in zip(within, same, strict=False) if own == (seen.change == "end")]
+        if begins and seen.change != "end":
+            found[place] = seen._replace(at_ms=begins[0])
+        elif against:
+            found[place] = seen._replace(at_ms=against[-1].at_ms + 1)
+    return sorted(found, key=time_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,14 +427,10 @@ Ending = tuple[int, int]
 """When what a fact says ended, ms, and the row id of the fact that ended it."""
 
 
-def endings(snapshot: Snapshot, segments: Iterable[Segment]) -> dict[int, Ending]:
+def endings(snapshot: Snapshot, segments: Sequence[Segment]) -> dict[int, Ending]:
     """Return, by row, how the facts ended that support a value of one timeline; none of what holds."""
-    last = {fact: one for one in segments for fact in one.facts}
-    return {
-        snapshot.fact_row[fact]: (one.end_ms, one.ended_by)
-        for fact, one in last.items()
-        if one.end_ms is not None and one.ended_by is not None and one.ended_by != fact
-    }
+    last = {fact: (end, by) for fact, end, by in fact_ends(segments)}
+    return {snapshot.fact_row[fact]: ended for fact, ended in last.items() if ended[1] != NOBODY}
 
 
 def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
@@ -439,7 +450,7 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
     for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
         for chain in _chains(attribute, snapshot.states_of_attribute(tx, entity, attribute)):
             segments: list[Segment] = []
-            for seen in observations(chain):
+            for seen in chain:
                 before = observe(segments, seen)
                 if before is not None and seen.row in rows:
                     found |= {(fact, attribute) for fact in before.facts if fact != seen.fact}

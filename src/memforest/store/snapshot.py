@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from memforest.records import UNIT_DAYS
 from memforest.store.connections import AMONG, AMONG_IDS, Tx
 from memforest.store.corrections import HOLDS, NOW
+from memforest.times import DAY_MS
 
 
 class FactColumns(NamedTuple):
@@ -26,7 +28,11 @@ class FactColumns(NamedTuple):
 
 
 class StateSeen(NamedTuple):
-    """One observation of a state: an occurrence of a fact that asserts it."""
+    """One observation of a state: an occurrence of a fact that asserts it.
+
+    `change` is "is", "start" or "end". `at_ms` is when it was so, or its earliest time where that is coarse ("last month"); then `latest_ms` is the latest,
+    not after it was said; 0 if no time is stated. `tie` orders observations of one instant, `row` those of one `tie`.
+    """
 
     entity: int
     attribute: str
@@ -37,6 +43,7 @@ class StateSeen(NamedTuple):
     at_ms: int
     tie: str
     row: int = 0
+    latest_ms: int = 0
 
 
 class SessionSpan(NamedTuple):
@@ -171,8 +178,10 @@ def turns_with_hidden_places(tx: Tx, at_ms: int = NOW) -> list[int]:
     )
 
 
-_STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
-    coalesce(o.tie, f.tie) AS tie, s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
+_STATES = f"""SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
+    coalesce(o.tie, f.tie) AS tie, s.id, CASE WHEN s.at_ms = f.start_ms THEN min(o.said_ms, coalesce(f.end_ms, o.said_ms),
+        s.at_ms + {DAY_MS} * CASE f.precision {" ".join(f"WHEN '{unit}' THEN {days}" for unit, days in UNIT_DAYS.items())} ELSE 0 END)
+    ELSE 0 END FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
 
 
 def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[StateSeen]:

@@ -33,6 +33,7 @@ from memforest.search.vectors import VectorTable
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
 from memforest.store.connections import Tx
+from memforest.times import DAY_MS
 from memforest.trees.index import measured
 from memforest.trees.kernel import Growth, windows_of
 
@@ -45,8 +46,7 @@ LEVELS: Sequence[str] = ("event", "week", "month", "year", "root")
 WITHIN: Mapping[int, Unit] = MappingProxyType({EVENT: "week_of_month", WEEK: "month", MONTH: "year"})
 """Level -> the unit of the window within which its nodes join one another."""
 
-_DAY_MS = 86_400_000
-_YOUNG_MS, _GROWN_MS = 7 * _DAY_MS, 30 * _DAY_MS
+_YOUNG_MS, _GROWN_MS = 7 * DAY_MS, 30 * DAY_MS
 
 
 def top_level(first_ms: int, last_ms: int) -> int:

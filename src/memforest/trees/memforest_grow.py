@@ -32,6 +32,7 @@ from memforest.search.snapshot import Facts, Snapshot, once_per_snapshot, rows_o
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
 from memforest.store.connections import Tx
+from memforest.times import DAY_MS
 from memforest.trees.index import measured
 from memforest.trees.kernel import Growth, fact_times
 
@@ -203,7 +204,6 @@ ROUNDS = 4
 """Times that a scene which is too large is looked at for pivots that are less alike."""
 
 BLOCK = 1024
-DAY_MS = 86_400_000
 
 Floats = NDArray[np.float32]
 

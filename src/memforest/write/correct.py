@@ -35,7 +35,7 @@ from memforest.write.batch import SessionWriter
 from memforest.write.corrections import chunks_about, note_places, settle_chunks
 from memforest.write.rebuild import keep_writers_embedder
 from memforest.write.remember import about_fact, decide, hidden_by, newest, precision_of, remember, shown
-from memforest.write.reword import drop_chosen
+from memforest.write.reword import drop_chosen, with_end
 from memforest.write.turns import GivenStatement, redacted_statement
 
 _log = logging.getLogger(__name__)
@@ -193,6 +193,7 @@ def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction
     if given.end is not None:
         end = to_ms(given.end)
         start, precision = (start, precision) if start is not None else (fact.said_ms, "instant")
+        precision = with_end(start, end, precision)
     if start is not None and end is not None and end <= start:
         why = "" if given.start is not None else "; give valid_from too"
         raise InputError(

@@ -40,6 +40,7 @@ from memforest.write.reword import (
     ensure_wordings,
     identity_of,
     insert_facts,
+    is_one_unit,
     restate_fact,
     without_occurrences,
 )
@@ -268,7 +269,8 @@ class _Instead:
         )
         (row,) = facts_rows.add_occurrences(self._tx, [occurrence], [spot.turns])
         naming = Naming(self._tx, book)
-        naming.add(statement, fact, row, spot.said_ms, ends=correction.end_ms is not None)
+        when = correction.start_ms, correction.end_ms, correction.precision
+        naming.add(statement, fact, row, spot.said_ms, ends=when[1] is not None and not is_one_unit(*when))
         naming.write()
         return fact
 

@@ -40,7 +40,7 @@ from memforest.store.sessions import turns_with_ids
 from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
-from memforest.times import EARLIEST, to_ms
+from memforest.times import DAY_MS, EARLIEST, to_ms
 from memforest.write.batch import SessionWriter
 from memforest.write.erase import Cuts, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
@@ -255,7 +255,6 @@ def _counted(db: Database, user_id: str) -> Mapping[str, int]:
 
 LAST_EXPIRY = "expired_ms"
 """The setting of a memory that says when turns that are kept no longer were looked for last."""
-DAY_MS = 86_400_000
 
 
 async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteReceipt:

@@ -31,6 +31,7 @@ from memforest.store.sessions import StoredTurn
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 from memforest.write.corrections import note_places, settle_chunks
+from memforest.write.reword import with_end
 from memforest.write.turns import GivenStatement
 
 Asserted = Sequence[str]
@@ -127,6 +128,8 @@ def remember(tx: Tx, config: Config, given: GivenStatement, turn: StoredTurn) ->
         precision = precision_of(start, config)
     if start is not None and given.end is not None and given.end <= start:
         raise InputError(f"until ({given.end.isoformat()}) is not after since ({start.isoformat()})")
+    if start is not None and given.end is not None:
+        precision = with_end(to_ms(start), to_ms(given.end), precision)
     made = fact_identity(given.text, start, given.end)
     asserts = _asserted(given, turn.speaker)
     if given.replaces is not None:
@@ -198,7 +201,7 @@ def _end(
             text=fact.text,
             start_ms=begins_ms,
             end_ms=at_ms,
-            precision="day" if fact.start_ms is None else fact.precision,
+            precision=with_end(begins_ms, at_ms, "day" if fact.start_ms is None else fact.precision),
             state=_json(before),
         )
     chunks = {each.chunk for each in places}

@@ -22,7 +22,7 @@ from memforest.reading.canonical import (
     wording,
     wording_rules,
 )
-from memforest.records import EntityKind, ExtractedFact, ResolvedDate
+from memforest.records import UNIT_DAYS, EntityKind, ExtractedFact, Precision, ResolvedDate
 from memforest.search.as_of import restated
 from memforest.search.vectors import index_tokens
 from memforest.store import corrections, derived, sessions
@@ -31,7 +31,7 @@ from memforest.store.connections import Tx
 from memforest.store.erase import drop_occurrences, move_occurrence
 from memforest.store.facts import FactRow, OccurrenceRef, OccurrenceRow, add_facts, resolve_aliases
 from memforest.text import entity_key
-from memforest.times import from_ms
+from memforest.times import DAY_MS, from_ms
 
 
 class Lessened(NamedTuple):
@@ -86,6 +86,26 @@ def identity_of(fact: FactRow, text: str, dates: tuple[ResolvedDate, ...]) -> st
     """Return the identity that an occurrence of a fact has by its own text and dates."""
     start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
     return fact_identity(text, start, end, dates)
+
+
+def is_one_unit(start_ms: int | None, end_ms: int | None, precision: str) -> bool:
+    """Return whether an interval is one day, week, month or year, and so says when something began, and not until when it was so."""
+    if start_ms is None or end_ms is None:
+        return False
+    return end_ms - start_ms <= UNIT_DAYS.get(precision, 0) * DAY_MS
+
+
+def with_end(start_ms: int, end_ms: int, precision: Precision) -> Precision:
+    """Return the precision of an interval whose end is meant: not one by which it would be one unit."""
+    return "instant" if is_one_unit(start_ms, end_ms, precision) else precision
+
+
+def _is_range(fact: FactRow, said_ms: int) -> bool:
+    """Return whether a fact states since when and until when it was, or will be, so, and that is not now."""
+    start, end = fact.start_ms, fact.end_ms
+    if start is None or end is None or is_one_unit(start, end, fact.precision):
+        return False
+    return not start <= said_ms < end + UNIT_DAYS.get(fact.precision, 1) * DAY_MS
 
 
 def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
@@ -192,7 +212,7 @@ class Naming:
         """Add the speaker and the entities of an occurrence, with their states, relations and names.
 
         A state is dated by the fact if that states a time, else by when it was said. With `ends` each state ends where the
-        stated time of the fact does, as a correction says until when it was so.
+        stated time of the fact does, as a correction says until when it was so; without it those of a range ("from 2015 to 2018").
         """
         spelled: dict[int, set[str]] = {}
         place = fact.row, occurrence
@@ -204,6 +224,7 @@ class Naming:
         for mention in candidate.mentions:
             self._meet(place, spelled, mention.name, mention.kind, mention.role)
         begins_ms = said_ms if fact.start_ms is None else fact.start_ms
+        over = _is_range(fact, said_ms)
         for state in candidate.states:
             kind = kinds.get(entity_key(state.entity) or "", "unknown")
             if (entity := self._meet(place, spelled, state.entity, kind)) is None:
@@ -212,7 +233,7 @@ class Naming:
                 *place, entity, state.attribute, state.value, state.previous, state.change, begins_ms
             )
             self._states.append(told)
-            if ends and state.change != "end":
+            if (ends or over) if state.change == "is" else ends and state.change == "start":
                 ends_ms = begins_ms if fact.end_ms is None else fact.end_ms
                 self._states.append(told._replace(previous=None, change="end", at_ms=ends_ms))
         for one in candidate.relations:
