@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest import Embedder, Reranker
+from memforest import Embedder
+from memforest.models.local import LocalReranker
 
 __all__ = ["KeptScores", "KeptVectors"]
 
@@ -55,33 +56,37 @@ class KeptVectors:
 
 
 class KeptScores:
-    """A reranker that remembers what it scored, in a file too.
+    """The local reranker, which remembers what it read, in a file too.
 
     Args:
-        reranker: that scores what is not known yet.
-        file: of the scores; made by `save`.
+        reranker: that reads what is not known yet.
+        file: of what was read; made by `save`.
     """
 
-    def __init__(self, reranker: Reranker, file: Path) -> None:
+    def __init__(self, reranker: LocalReranker, file: Path) -> None:
         self._reranker, self._file = reranker, file
         self.model_id = reranker.model_id
-        self._known: dict[str, float] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        self._known: dict[str, list[float]] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else is known of the reranker, as that its scores are logits."""
+        """Return what else is known of the reranker."""
         return getattr(self._reranker, name)
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return a score for each text, in order."""
+        return (await self.read(question, texts))[:, 0]
+
+    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return what is read of each text, in order."""
         keys = {text: _key(f"{question}\0{text}") for text in texts}
         missing = [text for text, key in keys.items() if key not in self._known]
         if missing:
-            scores = await self._reranker.score(question, missing)
-            self._known.update(zip((keys[text] for text in missing), scores.tolist(), strict=True))
-        return np.array([self._known[keys[text]] for text in texts], dtype=np.float64)
+            rows = await self._reranker.read(question, missing)
+            self._known.update(zip((keys[text] for text in missing), rows.tolist(), strict=True))
+        return np.array([self._known[keys[text]] for text in texts]).reshape(len(texts), -1)
 
     def save(self) -> None:
-        """Write the scores to the file."""
+        """Write what was read to the file."""
         self._file.write_text(json.dumps(self._known), encoding="utf-8")
 
 

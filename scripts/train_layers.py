@@ -1,16 +1,21 @@
-"""Trains what is added to the layers of the local cross-encoder, so that it tells answers from what only seems to answer.
+"""Trains what is added to the layers of the local cross-encoder, so that it tells answers from what only seems to answer, and how things stand.
 
 `data/pairs` has messages with questions that they answer and questions that they only seem to, by many hands. Beside these go
-the pieces that a memory finds for the questions of conversations (`train_ranking.py`). The files `FITTED` and two thirds of the conversations
-are fitted to; the other files say how well it reads what other hands wrote, and `train_ranking.py` fits to what it says of the other conversations.
+the pieces that a memory finds for the questions of conversations (`train_ranking.py`). For how what is asked about stands by a text (`STANDS`), the kinds
+of `data/reading` are asked for, and their statements told, by the user or by somebody with a name. The files `HELD` and a third of the
+conversations are fitted to by nothing: they say how well it reads what other hands wrote, and `train_ranking.py` fits to what it says of those
+conversations.
 
 The model is read as it comes, and its int8 weights stay: what is fitted are a low-rank addition to each linear layer of its layers `LOW`
-to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), their biases and norms, and a head over the last of them. `memforest.models.onnx` puts them into
-the graph. Two cores need a quarter of an hour. torch and onnx are needed, which no extra of the package brings.
+to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), their biases and norms, and heads over the last of them. `memforest.models.onnx` puts them into
+the graph. Of the two passes the first is over all pairs, the second over a part of those of files, and twice over those of conversations. Two cores
+need half an hour. torch and onnx are needed, which no extra of the package brings.
 """
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,21 +28,47 @@ from torch.nn import functional
 
 from memforest.models import MS_MARCO
 from memforest.models.onnx import WordPiece
+from memforest.ports import STANDS
 from memforest.read.rerank import pair_text
-from train_reading import ROOT, auc, tomllib  # type: ignore[import-not-found]
+from train_reading import NAMES, ROOT, auc, tomllib  # type: ignore[import-not-found]
 
-FITTED = tuple(
-    f"{name}.toml"
-    for name in ("changes", "clubs", "crowds", "families", "groups", "neighbours", "teams", "work")
-)
+HELD = ("everyday.toml", "students.toml", "wards.toml", "daily.toml", "village.toml")
 LEFT_OUT = 3
 """Of so many conversations one is left out."""
 LOW, HIGH, RANK = 4, 8, 8
-EPOCHS, BATCH, RATE, WARM_UP, DROPOUT, SEED = 2, 32, 1e-3, 0.06, 0.05, 0
+BATCH, RATE, WARM_UP, DROPOUT, SEED = 32, 1e-3, 0.06, 0.05, 0
+SECOND = {"answers": 18_000, "stands": 12_000}
+"""Pairs of files of the second pass."""
+STANDS_COUNT = 0.5
+"""What the loss of how things stand counts beside that of answers."""
 STARTING, HEAD_RIDGE = 12_000, 300.0
 """Pairs that the head is fitted to before the layers are, and its ridge."""
 MAX_TOKENS, WIDTH, HEADS = 128, 384, 12
-PAIRS = ROOT / "data" / "pairs"
+PAIRS, KINDS = ROOT / "data" / "pairs", ROOT / "data" / "reading"
+TELLS = {
+    **{
+        "holds": "stands",
+        "still": "stands",
+        "corrects": "changes",
+        "begins": "changes",
+        "replaces": "changes",
+    },
+    **{
+        "ends": "ends",
+        "past": "past",
+        "planned": "planned",
+        "denied": "denied",
+        "near": "nothing",
+        "other": "nothing",
+    },
+}
+"""How what a kind is about stands by a statement of each stance."""
+DRAWN = {"holds": 2, "begins": 2, "ends": 2, "near": 3}
+"""Statements of a kind that are drawn of each stance; one of every other."""
+OTHERS, BESIDE, REPLIES = 3, 0.15, 0.15
+"""Statements of other kinds; and how often a statement stands behind another sentence, or before one, and replies to a message."""
+FOREIGN = ("chinese", "french", "german", "spanish")
+"""The model reads English."""
 HALF = torch.bfloat16
 
 
@@ -62,6 +93,81 @@ def read_pairs() -> Iterator[tuple[str, str, str, bool]]:
             for answers in (True, False):
                 for question in one["answered" if answers else "unanswered"]:
                     yield question, text, path.name, answers
+
+
+_OF_ME = re.compile(r"\b(i|my|me|we|our|us|you|your|yours|mine|i'm|i've)\b", re.IGNORECASE)
+_OF_US = re.compile(r"\b(we|our|us)\b", re.IGNORECASE)
+_TURNED = tuple(
+    (re.compile(rf"\b({words})\b", re.IGNORECASE), named, own)
+    for words, named, own in (
+        ("do (?:you|i)", "does {0}", "do I"),
+        ("are you|am i", "is {0}", "am I"),
+        ("have (?:you|i)", "has {0}", "have I"),
+        ("were you|was i", "was {0}", "was I"),
+        ("you're|i'm", "{0} is", "I'm"),
+        ("you've|i've", "{0} has", "I've"),
+        ("your|my", "{0}'s", "my"),
+        ("yours|mine", "{0}'s", "mine"),
+        ("you|i", "{0}", "I"),
+        ("me", "{0}", "me"),
+    )
+)
+"""How a question of somebody is asked with their name, and by themselves."""
+
+
+def asked_of(question: str, name: str) -> str:
+    """Return a question that is asked of somebody as it is asked about them; by themselves without a name."""
+    for pattern, named, own in _TURNED:
+        question = pattern.sub(named.format(name) if name else own, question)
+    return question
+
+
+def read_kinds() -> Iterator[tuple[str, str, str, str]]:
+    """Yield question, text, the file, and which of `STANDS` it is."""
+    pick = random.Random(SEED)
+    for path in sorted(KINDS.glob("*.toml")):
+        if path.stem in FOREIGN:
+            continue
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        kinds = {name: table for name, table in tables.items() if "asks" in table and "holds" in table}
+        chat = [text for table in kinds.values() for text in table.get("near", [])]
+        for name, table in kinds.items():
+            told = [
+                (text, stands)
+                for stance, stands in TELLS.items()
+                for text in pick.sample(
+                    table.get(stance, []), min(DRAWN.get(stance, 1), len(table.get(stance, [])))
+                )
+            ]
+            for other in pick.sample(sorted(kinds.keys() - {name}), min(OTHERS, len(kinds) - 1)):
+                texts = kinds[other].get(pick.choice(("holds", "begins", "ends"))) or kinds[other]["holds"]
+                told.append((pick.choice(texts), "nothing"))
+            asks = [text for text in table["asks"] if _OF_ME.search(text)] or table["asks"]
+            for text, stands in told:
+                yield *_told(pick, pick.choice(asks), text, chat), path.name, stands
+            ask, name = pick.choice(asks), pick.choice(NAMES)
+            if not _OF_US.search(ask):  # of whom somebody else tells the same of themselves
+                text = pair_text(("", ""), "user", pick.choice(table["holds"]))
+                yield asked_of(ask, name), text, path.name, "nothing"
+
+
+def _told(pick: random.Random, ask: str, text: str, chat: Sequence[str]) -> tuple[str, str]:
+    """Return a question about who says a text, and the message that it stands in."""
+    name, how = pick.choice(NAMES), pick.random()
+    speaker = "user" if how < 0.35 or 0.5 <= how < 0.62 else name
+    if how < 0.5:
+        question = asked_of(ask, "")
+    elif _OF_US.search(ask):
+        question = ask
+    else:
+        question = asked_of(ask, "the user" if speaker == "user" else name)
+    where = pick.random()
+    if where < BESIDE:
+        text = f"{pick.choice(chat)} {text}"
+    elif where < 2 * BESIDE:
+        text = f"{text} {pick.choice(chat)}"
+    before = ("someone", pick.choice(chat)) if pick.random() < REPLIES else ("", "")
+    return question, pair_text(before, speaker, text)
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
@@ -99,7 +205,9 @@ class Model(torch.nn.Module):  # type: ignore[misc]
                     rows, columns = weight.shape
                     self.low[name.replace(".", "/")] = torch.nn.Parameter(torch.randn(rows, RANK) / rows**0.5)
                     self.high[name.replace(".", "/")] = torch.nn.Parameter(torch.zeros(RANK, columns))
-        self.head = torch.nn.Linear(3 * WIDTH, 1)
+        self.heads = torch.nn.Linear(3 * WIDTH, 1 + len(STANDS))
+        with torch.no_grad():
+            self.heads.weight.mul_(0.1)
 
     @staticmethod
     def _is_fitted(name: str) -> bool:
@@ -143,11 +251,11 @@ class Model(torch.nn.Module):  # type: ignore[misc]
         return made
 
     def tuned(self) -> dict[str, NDArray[np.float16]]:
-        """Return what is fitted, by the names of `memforest.models.onnx.Tuned`, and the head, its bias last."""
+        """Return what is fitted, by the names of `memforest.models.onnx.Tuned`, and the heads, each with its bias last."""
         found = {name: one for name, one in self.bias.items() if one.requires_grad}
         found |= {f"{name}/bias:in:{self.reads[name]}": one for name, one in self.low.items()}
         found |= {f"{name}/bias:out:{self.reads[name]}": one for name, one in self.high.items()}
-        found["head"] = torch.cat([self.head.weight[0], self.head.bias])
+        found["heads"] = torch.cat([self.heads.weight, self.heads.bias[:, None]], 1)
         made = {}
         for name, one in found.items():
             layer, *rest = name.split(":")
@@ -161,7 +269,8 @@ class Reader:
     def __init__(self, model: Model, pairs: Sequence[Pair]) -> None:
         self.model, self.pairs = model, pairs
         self.sizes = np.array([len(one.ids) for one in pairs])
-        self.answers = np.array([float(one.answers) for one in pairs], dtype=np.float32)
+        self.answers = np.array([-1 if one.answers is None else one.answers for one in pairs], dtype=np.int64)
+        self.stands = np.array([-1 if one.stands is None else one.stands for one in pairs], dtype=np.int64)
         self.ends = np.cumsum(self.sizes)
         self.below = torch.zeros(int(self.ends[-1]), WIDTH, dtype=HALF)
         with torch.no_grad():
@@ -200,12 +309,12 @@ class Reader:
         return torch.cat([states[:, 0], *means], 1)
 
     def logits(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what the head says of some pairs, shape (n,)."""
+        """Return what the heads say of some pairs, shape (n, 1 + 7)."""
         self.model.eval()
-        found = np.zeros(len(self.pairs))
+        found = np.zeros((len(self.pairs), 1 + len(STANDS)))
         with torch.no_grad():
             for some in self.batches(rows, 128):
-                found[some] = self.model.head(self.read(some))[:, 0].numpy()
+                found[some] = self.model.heads(self.read(some)).numpy()
         made: NDArray[np.float64] = found[rows]
         return made
 
@@ -225,33 +334,36 @@ def logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float
 
 
 def begin(reader: Reader, rows: NDArray[np.int64]) -> None:
-    """Fit the head alone to some pairs."""
+    """Fit the head of answers alone to some pairs."""
     reader.model.eval()
     with torch.no_grad():
         read = [(some, reader.read(some).numpy()) for some in reader.batches(rows, 128)]
     taken, states = (np.concatenate(part) for part in zip(*read, strict=True))
     made = logistic(states.astype(np.float64), reader.answers[taken].astype(np.float64))
     with torch.no_grad():
-        reader.model.head.weight[:] = torch.from_numpy(made[:-1])
-        reader.model.head.bias[:] = float(made[-1])
+        reader.model.heads.weight[0] = torch.from_numpy(made[:-1])
+        reader.model.heads.bias[0] = float(made[-1])
 
 
-def train(reader: Reader, rows: NDArray[np.int64]) -> None:
-    """Fit the head and the layers to some pairs: logistic loss, Adam, a rate that falls to none and is double for the low-rank part."""
+def train(reader: Reader, passes: Sequence[NDArray[np.int64]]) -> None:
+    """Fit the heads and the layers to pairs in some passes: Adam, a rate that falls to none and is double for the low-rank part.
+
+    The loss is that of a logistic for answers, and of a softmax for how things stand.
+    """
     pick, model = np.random.default_rng(SEED), reader.model
-    small = [*model.head.parameters(), *(one for one in model.bias.values() if one.requires_grad)]
+    small = [*model.heads.parameters(), *(one for one in model.bias.values() if one.requires_grad)]
     low_rank = [*model.low.values(), *model.high.values()]
     groups: list[dict[str, Any]] = [
         {"params": small, "lr": RATE, "weight_decay": 0.0},
         {"params": low_rank, "lr": 2 * RATE, "weight_decay": 0.01},
     ]
     optimizer = torch.optim.AdamW(groups)
-    steps = EPOCHS * (len(rows) // BATCH)
+    steps = sum(len(rows) // BATCH for rows in passes)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.0, 1 - step / steps)
     )
-    for epoch in range(EPOCHS):
-        model.train()
+    model.train()
+    for number, rows in enumerate(passes):
         mixed = pick.permutation(rows)
         batches = [
             one for at in range(0, len(mixed), 2048) for one in reader.batches(mixed[at : at + 2048], BATCH)
@@ -260,50 +372,90 @@ def train(reader: Reader, rows: NDArray[np.int64]) -> None:
         pick.shuffle(batches)
         losses = []
         for batch in batches:
-            logits = model.head(reader.read(batch))[:, 0]
+            told = model.heads(reader.read(batch))
+            answers, stands = (torch.from_numpy(one[batch]) for one in (reader.answers, reader.stands))
+            asked = answers >= 0
             loss = functional.binary_cross_entropy_with_logits(
-                logits, torch.from_numpy(reader.answers[batch])
+                told[asked, 0], answers[asked].float(), reduction="sum"
+            )
+            loss = loss + STANDS_COUNT * functional.cross_entropy(
+                told[:, 1:], stands, ignore_index=-1, reduction="sum"
             )
             optimizer.zero_grad()
-            loss.backward()
+            (loss / BATCH).backward()
             torch.nn.utils.clip_grad_norm_([*small, *low_rank], 1.0)
             optimizer.step()
             schedule.step()
-            losses.append(loss.item())
+            losses.append(loss.item() / BATCH)
             if len(losses) % 200 == 0:
                 print(
-                    f"epoch {epoch}, {len(losses)} of {len(batches)}: {np.mean(losses[-200:]):.3f}",
+                    f"pass {number}, {len(losses)} of {len(batches)}: {np.mean(losses[-200:]):.3f}",
                     flush=True,
                 )
 
 
-def fitted(pieces: Mapping[Piece, bool]) -> tuple[dict[str, NDArray[np.float16]], dict[Piece, float]]:
-    """Return the layers with their head, and the logits of the pieces of those conversations that were left out of the fit.
+def report(name: str, told: NDArray[np.float64], reader: Reader, rows: NDArray[np.int64]) -> None:
+    """Print how well some pairs are told apart: answers from none, what tells how a thing stands from what does not, and a change from none."""
+    answers, stands = reader.answers[rows], reader.stands[rows]
+    if (answers >= 0).any():
+        print(f"{name}: answers AUC {auc(told[answers == 1, 0], told[answers == 0, 0]):.3f}", flush=True)
+    if (stands >= 0).any():
+        shares = standing_of(told)[:, 1:]
+        for what in (("stands", "changes", "ends"), ("changes", "ends")):
+            of = [STANDS.index(one) for one in what]
+            share, right = shares[:, of].sum(1), np.isin(stands, of)
+            print(f"{name}: {' or '.join(what)} AUC {auc(share[right], share[~right]):.3f}", flush=True)
+
+
+def standing_of(told: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what `OnnxCrossEncoder.read` does of logits, shape (n, 1 + 7): the first, and the shares of the others."""
+    odds = np.exp(told[:, 1:] - told[:, 1:].max(1, keepdims=True))
+    made: NDArray[np.float64] = np.c_[told[:, 0], odds / odds.sum(1, keepdims=True)]
+    return made
+
+
+def fitted(
+    pieces: Mapping[Piece, bool],
+) -> tuple[dict[str, NDArray[np.float16]], dict[Piece, list[float]]]:
+    """Return the layers with their heads, and what is read of the pieces of those conversations that were left out of the fit.
 
     Args:
         pieces: question, text and conversation -> whether the text answers.
     """
     torch.manual_seed(SEED)
     tokens, talks = WordPiece(), sorted({talk for _, _, talk in pieces})
-    given = {(question, text, file): answers for question, text, file, answers in read_pairs()} | dict(pieces)
-    taken = [file in FITTED or (file in talks and talks.index(file) % LEFT_OUT > 0) for _, _, file in given]
-    pairs = [
-        Pair(*tokens.encode_pair(question, text, max_tokens=MAX_TOKENS), answers)
-        for (question, text, _), answers in given.items()
-    ]
-    reader, rows = Reader(Model(), pairs), np.flatnonzero(taken)
-    print(f"{len(pairs)} pairs, {len(rows)} of them are fitted", flush=True)
-    begin(reader, np.random.default_rng(SEED).permutation(rows)[:STARTING])
-    of_talk = np.array([file in talks for _, _, file in given])
-    held = {"files": ~of_talk & ~np.array(taken), "conversations": of_talk & ~np.array(taken)}
-    for when in ("before", "after"):
-        if when == "after":
-            train(reader, rows)
-        for name, rest in held.items():
-            told, right = reader.logits(np.flatnonzero(rest)), reader.answers[rest] == 1
-            print(f"{when}, other {name}: AUC {auc(told[right], told[~right]):.3f}", flush=True)
-    keys = list(given)
-    logits = {
-        keys[row]: float(one) for row, one in zip(np.flatnonzero(held["conversations"]), told, strict=True)
+    keys: list[Piece] = []
+    pairs = []
+
+    def add(key: Piece, answers: bool | None = None, stands: int | None = None) -> None:
+        keys.append(key)
+        pairs.append(Pair(*tokens.encode_pair(*key[:2], max_tokens=MAX_TOKENS), answers, stands))
+
+    for question, text, file, answers in dict.fromkeys(read_pairs()):
+        add((question, text, file), answers)
+    for question, text, file, stands in read_kinds():
+        add((question, text, file), stands=STANDS.index(stands))
+    for key, answers in pieces.items():
+        add(key, answers)
+    files = np.array([file for _, _, file in keys])
+    held = {
+        "other files": np.isin(files, HELD),
+        "other conversations": np.array([one in talks and talks.index(one) % LEFT_OUT == 0 for one in files]),
     }
-    return reader.model.tuned(), logits
+    reader, rows = Reader(Model(), pairs), np.flatnonzero(~np.any(list(held.values()), axis=0))
+    print(f"{len(pairs)} pairs, {len(rows)} of them are fitted", flush=True)
+    pick, of_talk = np.random.default_rng(SEED), np.isin(files, talks)
+    answering = rows[reader.answers[rows] >= 0]
+    begin(reader, pick.permutation(answering)[:STARTING])
+    some = [
+        pick.permutation(rows[~of_talk[rows] & (which[rows] >= 0)])[: SECOND[name]]
+        for name, which in (("answers", reader.answers), ("stands", reader.stands))
+    ]
+    train(reader, [rows, np.concatenate([*some, np.tile(rows[of_talk[rows]], 2)])])
+    for name, those in held.items():
+        told = reader.logits(np.flatnonzero(those))
+        report(name, told, reader, np.flatnonzero(those))
+    left = np.flatnonzero(held["other conversations"])
+    return reader.model.tuned(), {
+        keys[row]: one.tolist() for row, one in zip(left, standing_of(told), strict=True)
+    }

@@ -1,14 +1,14 @@
 """Fits how likely each piece of evidence answers a question to conversations written for it, and writes the weights.
 
-    python scripts/train_ranking.py [--check] [--logits FILE]
+    python scripts/train_ranking.py [--check] [--readings FILE]
 
 `data/asked` has conversations with questions, written by five hands, and so has `benchmarks/asking`, in another form. Every
 conversation is written to a memory, with each installed embedder and with words alone, and every question is asked.
 `memforest.reading.answer_local` says what is known of each of the first pieces, and a softmax over them and "none" is fitted to which
 of them say the answer: the most likely weights with a ridge of 3 on standardised inputs, by Newton's method.
 
-The layers and the head of the cross-encoder come first (`train_layers.py`), which are fitted to two thirds of the conversations, too. With their
-logits the softmax is fitted to the other third. With ``--logits`` they are kept in a file, and taken from it by the next run, which then trains no layers.
+The layers and the head of the cross-encoder come first (`train_layers.py`), which are fitted to two thirds of the conversations, too. With what
+they read the softmax is fitted to the other third. With ``--readings`` that is kept in a file, and taken from it by the next run, which then trains no layers.
 
 What is printed was held out: the weights for a conversation are fitted to the others. `UNFITTED` ones, which are not English, are in no
 fit. `quoted` is the share of answerable questions of which a piece that would be quoted answers; `right` and `wrong` are those that were
@@ -53,6 +53,8 @@ from memforest.reading.answer_local import (
 )
 from memforest.reading.clauses import asked_in
 from memforest.records import QuestionPlan
+from memforest.search.succession import standing_by
+from memforest.times import to_ms
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -72,9 +74,11 @@ REFERENCE = "2025-11-15"
 RIDGE = 3.0
 OF_ASSISTANT = 300.0
 """The ridge of `by_assistant`: the conversations ask for little that an assistant said, so they would have it answer nothing."""
+READ_ANYWAY = ("replied", "lacks", "new")
+"""What a cross-encoder reads by itself."""
 PIECES, READ = 20, 12
 """Pieces that are ranked, and that a cross-encoder reads."""
-ANSWERS = {"words": 0.65, "relevance": 0.7}
+ANSWERS = {"words": 0.64, "relevance": 0.7}
 """Least scores of answers without a cross-encoder, chosen by what is printed; with it 0.75."""
 THRESHOLDS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 
@@ -101,6 +105,7 @@ class Pick:
     """What a cross-encoder reads of each piece."""
     known: Sequence[dict[str, float]]
     right: Sequence[bool]
+    said_ms: Sequence[int]
 
 
 class Recorder:
@@ -198,29 +203,36 @@ def _pick(
         texts,
         known,
         [any(gold in one.quote for gold in golds) for one in read],
+        [to_ms(one.said) for one in read],
     )
 
 
-Logits = Mapping[tuple[str, str, str], float]
-"""Question, text and conversation -> the logit of a cross-encoder that has not seen the conversation."""
+Readings = Mapping[tuple[str, str, str], Sequence[float]]
+"""Question, text and conversation -> what a cross-encoder that has not seen the conversation reads (`memforest.ports.ReadsStates`)."""
 
 
-def with_logits(found: Sequence[Pick], logits: Logits) -> list[Pick]:
-    """Return the picks of conversations that have logits, as far as a cross-encoder reads them."""
-    made, talks = [], {talk for _, _, talk in logits}
+def with_readings(found: Sequence[Pick], readings: Readings) -> list[Pick]:
+    """Return the picks of conversations that were read, as far as a cross-encoder reads them."""
+    made, talks = [], {talk for _, _, talk in readings}
     for pick in (one for one in found if one.known and one.talk in talks):
-        told = [logits[pick.question, text, pick.talk] for text in pick.texts[:READ]]
-        known = [{**one, "logit": logit} for one, logit in zip(pick.known[:READ], told, strict=True)]
+        told = np.array([readings[pick.question, text, pick.talk] for text in pick.texts[:READ]])
+        known = [{**one, "logit": logit} for one, logit in zip(pick.known[:READ], told[:, 0], strict=True)]
+        if any(one["succeeds"] for one in pick.known):
+            standings = standing_by(pick.said_ms[:READ], told[:, 1:])
+            known = [
+                {**one, "succeeds": succeeds, "ended": ended}
+                for one, (succeeds, ended) in zip(known, standings, strict=True)
+            ]
         made.append(replace(pick, texts=pick.texts[:READ], known=known, right=pick.right[:READ]))
     return made
 
 
-def logits_of_talks(found: Sequence[Pick], kept: Path | None) -> Logits:
-    """Return logits for the pieces of picks, from a file or of layers that are trained now and written.
+def readings_of_talks(found: Sequence[Pick], kept: Path | None) -> Readings:
+    """Return what is read of the pieces of picks, from a file or by layers that are trained now and written.
 
     Args:
         found: the picks.
-        kept: a file of logits of an earlier run, written if it is not there.
+        kept: a file of readings of an earlier run, written if it is not there.
     """
     if kept is not None and kept.exists():
         return {
@@ -236,12 +248,12 @@ def logits_of_talks(found: Sequence[Pick], kept: Path | None) -> Logits:
         for text, right in zip(pick.texts[:READ], pick.right[:READ], strict=True)
     }
     layers: dict[str, Any]
-    logits: Logits
-    layers, logits = fitted(pieces)
+    readings: Readings
+    layers, readings = fitted(pieces)
     np.savez_compressed(LAYERS, **layers)
     if kept is not None:
-        kept.write_text(json.dumps([[*key, one] for key, one in logits.items()]), "utf-8")
-    return logits
+        kept.write_text(json.dumps([[*key, one] for key, one in readings.items()]), "utf-8")
+    return readings
 
 
 def fit(found: Sequence[Pick], names: Sequence[str]) -> dict[str, float]:
@@ -343,17 +355,17 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if the weights would change"
     )
-    parser.add_argument("--logits", type=Path, help="keep the logits here, or take them from here")
+    parser.add_argument("--readings", type=Path, help="keep what is read here, or take it from here")
     given = parser.parse_args()
-    if given.check and not (given.logits and given.logits.exists()):
-        parser.error("--check needs the --logits of an earlier run")
+    if given.check and not (given.readings and given.readings.exists()):
+        parser.error("--check needs the --readings of an earlier run")
     found = {embedder: picks(embedder) for embedder in EMBEDDERS}
     near = [one for name in EMBEDDERS[:2] for one in found[name]]
     sets: dict[str, tuple[list[Pick], Sequence[str]]] = {
         "words": ([one for some in found.values() for one in some if one.plain], BY_WORDS),
         "relevance": (near, NAMES),
     }
-    sets[MS_MARCO.model_id] = with_logits(near, logits_of_talks(near, given.logits)), (*NAMES, "logit")
+    sets[MS_MARCO.model_id] = with_readings(near, readings_of_talks(near, given.readings)), (*(name for name in NAMES if name not in READ_ANYWAY), "logit")
     scorers: dict[str, Any] = {}
     for name, (some, names) in sets.items():
         line = report(name, some, names)

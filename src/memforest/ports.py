@@ -84,6 +84,20 @@ class Reranker(Protocol):
         ...
 
 
+STANDS = ("nothing", "stands", "changes", "ends", "past", "planned", "denied")
+"""How what a question asks about stands by a text, by the person who is asked about: nothing of that is told; it is so; it has become so; it is
+over; it was so once; it is to be so; it is not so."""
+
+
+@runtime_checkable
+class ReadsStates(Protocol):
+    """An optional part of `Reranker`, for one that also tells how what is asked about stands."""
+
+    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return for each text its score and how likely each of `STANDS` is; float64 of shape (n, 1 + 7). Errors are those of `score`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a chat request."""

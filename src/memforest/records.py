@@ -184,18 +184,18 @@ session's ``timestamp=``, or the injected clock."""
 
 EntityKind = Literal[
     "participant",
-    "person",
     "place",
     "organisation",
+    "person",
     "event",
-    "product",
     "work",
+    "product",
     "date",
     "time",
     "thing",
     "unknown",
 ]
-"""What an entity is. A participant is a person who speaks; a ``"thing"`` is none of the others, and of an ``"unknown"`` nobody
+"""What an entity is, the surest first (who speaks is known, places and firms stand behind telling words). A participant is a person who speaks; a ``"thing"`` is none of the others, and of an ``"unknown"`` nobody
 said (H-Mem, arXiv 2605.15701 §3.2, has one kind, other, for both)."""
 
 TURN_ROLES = ("", *STORED_ROLES)

@@ -166,7 +166,7 @@ def hull(intervals: Iterable[Interval]) -> Interval | None:
     return found
 
 
-_MONTHS = (
+MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
@@ -219,7 +219,7 @@ def _range(first: datetime, last: datetime, precision: Precision, iso: bool) -> 
     if precision in ("day", "unknown") and first.year == last.year:
         if first.month == last.month:
             return f"{first.day}–{finish}"
-        return f"{first.day} {_MONTHS[first.month - 1]} – {finish}"
+        return f"{first.day} {MONTHS[first.month - 1]} – {finish}"
     return f"{begin} – {finish}"
 
 
@@ -230,7 +230,7 @@ def _point(moment: datetime, precision: Precision, iso: bool) -> str:
         week = moment.isocalendar()
         return f"{week.year:04d}-W{week.week:02d}" if iso else f"week of {_day(monday, iso)}"
     if precision == "month":
-        return f"{year:04d}-{month:02d}" if iso else f"{_MONTHS[month - 1]} {year}"
+        return f"{year:04d}-{month:02d}" if iso else f"{MONTHS[month - 1]} {year}"
     if precision == "season":
         return f"{year:04d}-{month:02d}" if iso else _season(year, month)
     if precision == "year":
@@ -245,7 +245,7 @@ def _point(moment: datetime, precision: Precision, iso: bool) -> str:
 def _day(moment: datetime, iso: bool) -> str:
     if iso:
         return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
-    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+    return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"
 
 
 def _season(year: int, month: int) -> str:

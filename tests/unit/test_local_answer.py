@@ -135,9 +135,9 @@ def test_a_stated_time_stands_in_front_where_it_is_asked_for(
     told = replace(LOOM, start=start, end=end)
     plan = QuestionPlan("when", IDA)
     quote = '"I restored my loom and wove a scarf." - Ida, 4 May 2026'
-    found = ask("When did Ida restore the loom?", told, plan=plan)
+    found = ask("When did Ida restore the loom?", told, plan=plan, threshold=0.2)
     assert (found.text or "").replace("30 April – 2", "30 April 2026 – 2") == f"{front}{quote}"
-    assert ask("What did Ida restore?", told).text == quote
+    assert ask("What did Ida restore?", told, threshold=0.2).text == quote
 
 
 def test_a_list_has_the_quotes_that_are_about_as_likely_once_each() -> None:
@@ -334,17 +334,14 @@ def test_pieces_compete_and_a_higher_logit_raises_the_chance() -> None:
     for scorer in ("words", "relevance", MS_MARCO.model_id):
         weights, reads = weights_for(scorer), "@" in scorer
         assert weights is not None
-        assert set(weights) == {
-            *(BY_WORDS if scorer == "words" else NAMES),
-            "bias",
-            *(["logit"] if reads else []),
-        }
+        names = {*(BY_WORDS if scorer == "words" else NAMES), "bias"}
+        assert set(weights) == ((names - {"replied", "lacks", "new"}) | {"logit"} if reads else names)
         one = known("What did Ida restore?", LOOM)
         alone, twice = (chances(logits_of(some, weights)) for some in (one, one * 2))
         assert 0 < twice[0] == twice[1] < alone[0] < sum(twice) < 1
         higher = chances(logits_of([{**one[0], "logit": 5.0}], weights))[0]
         assert (higher > alone[0]) == reads
-        assert chances(logits_of([{**one[0], "lacks": 1.0}], weights))[0] < alone[0]
+        assert reads or chances(logits_of([{**one[0], "lacks": 1.0}], weights))[0] < alone[0]
         shares = relevance_of([-9.0, 0.0, 9.0], scorer)
         assert 0 < shares[0] < 0.05 < shares[1] < 0.95 < shares[2] < 1
     assert weights_for("callable:mine") is None

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from memforest.models import MS_MARCO
 from memforest.models.onnx import OnnxCrossEncoder, Tuned, _tuned, _up_to
+from memforest.ports import STANDS
 
 LAYER = "bert.encoder.layer.7.attention.output.dense.bias"
 QUESTION, TEXT = "Where does Ida live?", "Ida: Got the keys, York is my home now."
@@ -69,4 +70,19 @@ def test_a_bias_is_replaced() -> None:
 def test_an_answer_is_above_what_only_seems_to_be_one(question: str, answer: str, seems: str) -> None:
     """In other words, of somebody else, or only asked."""
     reader = OnnxCrossEncoder(MS_MARCO)
-    assert reader.score(question, answer) > reader.score(question, seems) + 1
+    assert reader.read(question, answer)[0] > reader.read(question, seems)[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stands"),
+    [
+        ("Ida: I live in Leeds, by the canal.", "stands"),
+        ("Ida: We got the keys on Friday, so York is my home now.", "changes"),
+        ("Ida: What a film, I cried all the way through.", "nothing"),
+    ],
+)
+def test_how_things_stand_is_read(text: str, stands: str) -> None:
+    """The likeliest of `STANDS`; the shares are those of one whole."""
+    shares = OnnxCrossEncoder(MS_MARCO).read("Where does Ida live?", text)[1:]
+    assert STANDS[int(shares.argmax())] == stands
+    assert shares.sum() == pytest.approx(1)

@@ -1,16 +1,21 @@
 """Tests of what was said later of the same thing: its weights, and which statement leads."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from memforest import Config, MemForest, Ranking
+from memforest import Config, Evidence, MemForest, Ranking
 from memforest.models import BGE_SMALL, MINILM
 from memforest.models.onnx import OnnxModel
-from memforest.search.succession import STANCES, Reader, open_weights, stances
+from memforest.read.answer import LATER, with_later
+from memforest.read.rerank import SearchOutcome, leaf_key
+from memforest.read.stored import Source
+from memforest.search.succession import STANCES, Reader, open_weights, stances, standing_by
 
+DAY = datetime(2024, 1, 5, 10, tzinfo=timezone.utc)
 LIVES, MOVED = "I live in Leeds, near the university.", "York is my home now, got the keys on Friday."
 AWAY = "We spent the weekend in Lisbon and ate far too much."
 
@@ -110,3 +115,79 @@ def test_a_prompt_says_that_it_ended(tmp_path: Path, later: str, until: str) -> 
         found = user.search("Where do I live?", reference_date="2024-12-01")
     assert f'5 Jan 2024, robin: "{LIVES}"{until}' in found.context()
     assert found.context().count("until") == bool(until)
+
+
+NOTHING, CHANGES = (1.0, 0, 0, 0, 0, 0, 0), (0, 0, 1.0, 0, 0, 0, 0)
+"""How things stand by what a cross-encoder has read."""
+
+
+def found(above: float, stands: tuple[float, ...] | None = None, *, moved: str = MOVED) -> SearchOutcome:
+    """Return two pieces, the second said later; the first is led with by its timeline."""
+    pieces = [
+        Evidence(
+            text=text,
+            quote=text,
+            speaker="Robin",
+            kind="turn",
+            score=1.0 - at,
+            scores={},
+            said=DAY + timedelta(days=30 * at),
+            start=DAY + timedelta(days=30 * at),
+            end=None,
+            sources=(Source("s", (str(at),)),),
+            why="" if at else "current: Leeds",
+        )
+        for at, text in enumerate((LIVES, moved))
+    ]
+    first, later = map(leaf_key, pieces)
+    return SearchOutcome(
+        evidence=pieces,
+        trees=[],
+        leads={first: 1},
+        earlier=first,
+        later={later: above},
+        stands={} if stands is None else {later: stands},
+    )
+
+
+@pytest.mark.parametrize(
+    ("above", "stands", "leads"),
+    [
+        (0.5, None, True),
+        (-0.5, None, False),
+        (0.5, NOTHING, False),
+        (-0.5, CHANGES, True),
+        (-9.0, CHANGES, False),
+    ],
+)
+def test_a_cross_encoder_has_its_say_in_what_was_said_later(
+    above: float, stands: tuple[float, ...] | None, leads: bool
+) -> None:
+    """What the vectors tell is believed less where nothing changes by it; and where it is not, what led before leads still."""
+    before = found(above, stands)
+    after = with_later(before, "Where does Robin live?")
+    assert (after != before) is leads
+    if leads:
+        later, first = after.evidence
+        assert (later.quote, later.why, first.why) == (MOVED, LATER, "")
+        assert (first.end, first.ended_by) == (later.start, later.sources)
+        assert after.leads == {leaf_key(later): 2}
+
+
+def test_saying_the_same_again_ends_nothing() -> None:
+    """What says "still in Leeds" leads, and what it repeats has not ended."""
+    later, first = with_later(found(1.0, moved="Still in Leeds, near the university."), "Where?").evidence
+    assert later.why == LATER
+    assert first.end is None
+
+
+def test_a_change_follows_what_was_said_an_hour_before_or_more() -> None:
+    """By the shares of what changes and of what tells how things stand; what is said in one breath follows nothing."""
+    hour = 3_600_000
+    shares = np.array([(0.1, 0.9, 0, 0, 0, 0, 0), (0.5, 0, 0.5, 0, 0, 0, 0), (0.2, 0, 0, 0.8, 0, 0, 0)])
+    standings = standing_by([0, 1, 2 * hour], shares)
+    assert standings == [
+        (0.0, pytest.approx(0.9 * 0.8)),
+        (0.0, pytest.approx(0.5 * 0.8)),
+        (pytest.approx(0.9 * 0.8), 0.0),
+    ]

@@ -35,6 +35,7 @@ from memforest.concurrency import all_of, begins_anew_in_child
 from memforest.errors import ConfigError
 from memforest.models.base import ForeignFunction, Vectors, checked_texts, finite_scores
 from memforest.models.onnx import OnnxModel, known_share, shared_cross_encoder, shared_encoder
+from memforest.ports import STANDS
 from memforest.spans import PROVIDER, model_span
 
 T = TypeVar("T")
@@ -249,22 +250,26 @@ class LocalReranker:
         self._workers = Workers(workers, "memforest-rerank")
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return one logit per text, in order; float64 of shape (n,). Equal texts run once.
+        """Return one logit per text, in order; float64 of shape (n,). Errors are those of `read`."""
+        return (await self.read(question, texts))[:, 0]
+
+    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return what `ReadsStates.read` does, with a logit for each score. Equal texts run once.
 
         Raises:
             InputError: if `texts` is one string, or holds something else than strings.
             WeightsError: if the weights are missing or not the pinned ones.
             ModelError: if the model cannot be run.
         """
-        found: dict[str, float] = {}
+        found: dict[str, NDArray[np.float64]] = {}
 
-        def work(group: Sequence[str]) -> list[tuple[str, float]]:
-            return [(text, self._encoder.score(question, text)) for text in group]
+        def work(group: Sequence[str]) -> list[tuple[str, NDArray[np.float64]]]:
+            return [(text, self._encoder.read(question, text)) for text in group]
 
-        keep: Callable[[list[tuple[str, float]]], None] = found.update
+        keep: Callable[[list[tuple[str, NDArray[np.float64]]]], None] = found.update
         if distinct := list(dict.fromkeys(checked_texts(texts))):
             await self._workers.run(work, distinct, keep)
-        return np.array([found[text] for text in texts], dtype=np.float64)
+        return np.array([found[text] for text in texts]).reshape(-1, 1 + len(STANDS))
 
     def close(self) -> None:
         """Give the worker threads back; a later `score` starts them again."""

@@ -271,15 +271,8 @@ class WordPiece:
 R = TypeVar("R", bound="_Runner")
 
 _RUNTIME_ERRORS = (
-    "EPFail",
-    "EngineError",
-    "Fail",
-    "InvalidArgument",
-    "InvalidGraph",
-    "InvalidProtobuf",
-    "NoModel",
-    "NotImplemented",
-    "RuntimeException",
+    *("EPFail", "EngineError", "Fail", "InvalidArgument", "InvalidGraph"),
+    *("InvalidProtobuf", "NoModel", "NotImplemented", "RuntimeException"),
 )
 """Names of onnxruntime's own exceptions; they have no common base below Exception."""
 _LOG_ERRORS_ONLY = 3
@@ -420,22 +413,25 @@ class OnnxEncoder(_Runner):
 class OnnxCrossEncoder(_Runner):
     """Scores one pair of texts read together. Safe to share between threads; opens its session when first used.
 
-    What it says comes of the states of an inner layer, by a linear head that `scripts/train_ranking.py` fits: whether the text
-    answers the question, and does not only tell of the same things. The last layers of such models know less of that.
+    What it says comes of the states of an inner layer, by linear heads that `scripts/train_layers.py` fits: whether the text
+    answers the question, and does not only tell of the same things; and how what is asked about stands by it. The last layers of such
+    models know less of that.
     """
 
-    def score(self, question: str, text: str) -> float:
-        """Return how well a text answers a question: a logit, higher is better; it depends on the pair alone.
+    def read(self, question: str, text: str) -> NDArray[np.float64]:
+        """Return how well a text answers a question, a logit, and how likely each of `STANDS` is, shape (1 + 7,); by the pair alone.
 
         Raises:
             ModelError: if onnxruntime is missing or fails.
             WeightsError: if the weights are missing or not the pinned ones.
         """
-        head, _ = _tuned(self.model)
-        logit = float(self.states(question, text) @ head[:-1] + head[-1])
-        if not np.isfinite(logit):
+        heads, _ = _tuned(self.model)
+        logit, *stands = heads[:, :-1] @ self.states(question, text) + heads[:, -1]
+        if not np.isfinite([logit, *stands]).all():
             raise ModelError(f"{self.model.model_id} returned no usable score: {logit}")
-        return logit
+        shares = np.exp(np.array(stands) - max(stands))
+        made: NDArray[np.float64] = np.r_[logit, shares / shares.sum()]
+        return made
 
     def states(self, question: str, text: str) -> NDArray[np.float64]:
         """Return what the head reads of a pair: the first state, the mean of the question's, and that of the text's; shape (3 d,)."""
@@ -447,11 +443,11 @@ class OnnxCrossEncoder(_Runner):
 
 @functools.cache
 def _tuned(model: OnnxModel) -> tuple[NDArray[np.float64], Tuned]:
-    """Return the weights of a cross-encoder's head, the last of which is the bias, and those that change its layers."""
+    """Return the weights of a cross-encoder's heads, each with its bias last, shape (1 + 7, 3 d + 1), and those that change its layers."""
     path = resources.files("memforest.data") / f"pairs-{model.name}-{model.sha256[:8]}.npz"
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         kept = {name: stored[name].astype(np.float32) for name in stored.files}
-    return kept.pop("head").astype(np.float64), kept
+    return kept.pop("heads").astype(np.float64), kept
 
 
 def known_share(text: str) -> float:

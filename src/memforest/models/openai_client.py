@@ -80,15 +80,8 @@ BYTES_PER_NUMBER = 32
 """Of a vector in JSON: sixteen digits, sign, exponent, and the spaces of a reply that is indented."""
 
 _HTTP_HEADERS = (
-    "accept",
-    "accept-encoding",
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "transfer-encoding",
-    "user-agent",
+    *("accept", "accept-encoding", "authorization", "connection", "content-length"),
+    *("content-type", "host", "transfer-encoding", "user-agent"),
 )
 """What HTTP needs, and the client's name; all else that is sent is configured, or starts with `_CLIENT_HEADERS`."""
 _CLIENT_HEADERS = "x-stainless-"

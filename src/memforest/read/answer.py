@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 
 from memforest.errors import ModelRefusedError
-from memforest.ports import Answer, AnswerEvidence, AnswersParts, Settled
-from memforest.read.rerank import Known, SearchOutcome, leaf_key
+from memforest.ports import STANDS, Answer, AnswerEvidence, AnswersParts, Settled
+from memforest.read.rerank import Known, LeafKey, SearchOutcome, leaf_key
 from memforest.read.results import Evidence, context_lines, fit
 from memforest.reading.answer_local import (
+    log_odds,
     named,
     rank_logits,
     read_pieces,
@@ -23,7 +24,7 @@ from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
 from memforest.search.filters import Part
 from memforest.search.vectors import asks
-from memforest.text import cut
+from memforest.text import cut, lexical_tokens
 from memforest.trees.index import FALLS_BACK
 
 _NO_VALUE = ("since", "changed_back", "later")
@@ -95,9 +96,11 @@ def piece_of(one: Evidence, known: Known) -> AnswerEvidence:
 
 LATER = "later: said last of what is asked for"
 """Why a statement leads that tells how something stands since; see `memforest.search.succession`."""
-REFUTED, OF_MANY, FEW = -6.0, 2.4, 8
-"""Logit of the local cross-encoder below which what was said later leads nothing in a memory of at most `FEW` statements, and what is added
-for each e-fold more: of many, one is sooner taken for what it is not. Chosen on everyday cases and two sets of conversations (docs/ranking.md)."""
+SURE, CHANGES, ANSWERS, OF_MANY, FEW = 1.25, 0.5, 0.2, 2.6, 8
+"""Whether what was said later surely tells how things stand since, where a cross-encoder has read it, is the sum of a constant, of what the vectors
+say, of the log odds of "it tells a change", and of by how much it answers better than the first piece, in logits; less a multiple of the logarithm of
+how many times `FEW` statements the memory has: of many, one is sooner taken for what it is not. Chosen on four files of everyday cases, the last one on
+two sets of conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS = 2.5
@@ -117,7 +120,7 @@ def ranked(found: SearchOutcome, question: str, plan: QuestionPlan) -> SearchOut
         plan: of it.
     """
     places = [at for at, one in enumerate(found.evidence) if one.kind != "memory"][:RANKED]
-    old = _without_refuted([found.evidence[at] for at in places], found)
+    old = [found.evidence[at] for at in places]
     if any(one.relevance is None for one in old):
         return found
     asked = read_question(asked_in(question), plan)
@@ -145,19 +148,36 @@ def within_budget(evidence: Sequence[Evidence], max_tokens: int, zone: tzinfo) -
     return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]
 
 
-def _without_refuted(evidence: Sequence[Evidence], found: SearchOutcome) -> list[Evidence]:
-    """Return evidence of which nothing leads, or has ended, by what was said later and answers nothing as a cross-encoder reads it.
+def with_later(found: SearchOutcome, question: str) -> SearchOutcome:
+    """Return what was found, led by what was said later of the thing that the first piece tells of, if anything surely was.
 
-    Vectors tell that something of the same surroundings has changed, the port of a server or the hour of its backup; which, a
-    cross-encoder tells better.
+    What led until then was the value as the rules read it, which is in doubt now. The first piece has ended, but where what was
+    said later says again what it says beyond the question: "Still in Leeds" ends nothing.
     """
-    least = REFUTED + OF_MANY * math.log(max(found.statements / FEW, 1))
-    led = [one for one in evidence if one.why == LATER]
-    refuted = {one.sources for one in led if found.known.get(leaf_key(one), {}).get("logit", 0.0) < least}
-    made = list(evidence)
-    for at, one in enumerate(evidence):
-        if one.sources in refuted:
-            made[at] = replace(one, why="")
-        elif one.ended_by in refuted:
-            made[at] = replace(one, end=None, ended_by=())
-    return made
+    sure = {key: _sure(found, key) for key in found.later}
+    pieces = {leaf_key(one): one for one in found.evidence}
+    key = max(sure.keys() & pieces.keys(), key=lambda one: (sure[one], str(one)), default=None)
+    if key is None or sure[key] < 0:
+        return found
+    later = replace(pieces.pop(key), why=LATER, perhaps=False)
+    others = {at: replace(one, why="") for at, one in pieces.items()}
+    if found.earlier in others:
+        first = others[found.earlier]
+        before, since = (set(lexical_tokens(one.statement or one.text)) for one in (first, later))
+        value = before.difference(lexical_tokens(" ".join((question, first.speaker, later.speaker))))
+        if value and value.isdisjoint(since):
+            others[found.earlier] = replace(first, end=later.start, ended_by=later.sources)
+    return replace(
+        found, evidence=[later, *others.values()], leads={key: found.leads.get(found.earlier or key, 0) + 1}
+    )
+
+
+def _sure(found: SearchOutcome, key: LeafKey) -> float:
+    """Return the logit of whether something was surely said later, given what the vectors and a cross-encoder tell."""
+    above, stands = found.later[key], found.stands.get(key)
+    if stands is None:
+        return above
+    share = dict(zip(STANDS, stands, strict=True))
+    later, first = (found.known.get(one or key, {}).get("logit", 0.0) for one in (key, found.earlier))
+    changes = CHANGES * log_odds(share["changes"] + share["ends"]) + ANSWERS * (later - first)
+    return float(SURE + above + changes - OF_MANY * math.log(max(found.statements / FEW, 1)))

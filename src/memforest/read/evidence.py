@@ -30,7 +30,6 @@ from memforest.store.connections import Tx
 from memforest.store.derived import equal_turns
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
-from memforest.store.snapshot import wordings
 from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, ready_rows, turns_beneath
@@ -246,22 +245,6 @@ class EvidenceReader:
                 rows -= {row for row in rows if asked[row] or asked[hit.turn]}
             equal[hit.turn, hit.fact] = sorted({hit.turn, *(row for row in rows if keep[row])})
         return equal
-
-    def note_successor(self, first: int, later: int) -> None:
-        """Take a fact for ended by another one, which surely tells how the same thing stands since.
-
-        Not where that says again what the first one says beyond the question: "Still in Leeds" ends nothing.
-
-        Args:
-            first: row of the earlier fact.
-            later: row of the later one.
-        """
-        facts = self.snapshot.facts
-        texts = wordings(self.tx, facts.ids[[first, later]].tolist())
-        before, since = (set(lexical_tokens(texts[int(facts.ids[row])])) for row in (first, later))
-        value = before.difference(lexical_tokens(" ".join((self.question, *self.snapshot.speakers))))
-        if value and value.isdisjoint(since):
-            self.ended[first] = int(facts.start_ms[later]), int(facts.ids[later])
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.

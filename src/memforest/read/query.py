@@ -24,13 +24,13 @@ from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.models.ledger import Ledger, keeping
-from memforest.ports import Embedder, Reranker, embed_questions
+from memforest.ports import Embedder, ReadsStates, Reranker, embed_questions
 from memforest.progress import Timer
 from memforest.read.answer import (
-    LATER,
     RANKED,
     answered,
     ranked,
+    with_later,
     within_budget,
     without_questions,
 )
@@ -70,7 +70,7 @@ from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
 from memforest.search.relevance import LIKELY, Judge, Relevance, is_read
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.succession import Reader, open_weights, standing, successor
+from memforest.search.succession import Reader, open_weights, said_later, standing
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store.database import Database
 from memforest.text import cut, entity_key
@@ -111,15 +111,8 @@ def in_memory(plan: QuestionPlan, snapshot: Snapshot, reference_ms: int, zone: t
 
 
 _ASKER = (
-    "i",
-    "the user",
-    "the customer",
-    "el usuario",
-    "la usuaria",
-    "el cliente",
-    "la clienta",
-    "用户",
-    "客户",
+    *("i", "the user", "the customer", "el usuario", "la usuaria"),
+    *("el cliente", "la clienta", "用户", "客户"),
 )
 _ASKED = ("you", "the assistant", "the agent", "el asistente", "la asistente", "助手")
 
@@ -169,6 +162,8 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     return names
 
 
+UNFOUND = 3
+"""The place of what may have been said later, and was not found, from 0: behind the best, and among what a cross-encoder reads."""
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
 W = TypeVar("W")
@@ -238,7 +233,7 @@ class QueryPath:
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
         reranker = self._reranker(asked)
-        found, prepared = await self._searched(asked, index, host, prepared, reranker is not None)
+        found, prepared = await self._searched(asked, index, host, prepared, reranker)
         unranked: list[str] = []
         if reranker is not None:
             with timer.timed("rerank"):
@@ -250,6 +245,7 @@ class QueryPath:
                     tokens=self.config.rerank_tokens,
                     weight=asked.ranking.rerank,
                 )
+        found = with_later(found, asked.question)
         if asked.ranking.ranker:
             with timer.timed("rank"):
                 found = ranked(found, asked.question, prepared.request.plan)
@@ -355,12 +351,12 @@ class QueryPath:
         return (await self._read(replace(asked, question=question), snapshot, label, timer))[0]
 
     async def _searched(
-        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared, reranks: bool
+        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared, reranker: Reranker | None
     ) -> tuple[SearchOutcome, Prepared]:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
             with host.timer.timed("search"):
-                found = await to_thread(self._search, asked, index, prepared.request, reranks)
+                found = await to_thread(self._search, asked, index, prepared.request, reranker)
             refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:
                 break
@@ -413,13 +409,15 @@ class QueryPath:
             return (None, None), [f"{cut(str(exc), WARNING_CHARS)}: searched without vectors"]
         return (rows[0], rows[1]), []
 
-    def _search(self, asked: Query, index: Index, request: Search, reranks: bool) -> SearchOutcome:
+    def _search(
+        self, asked: Query, index: Index, request: Search, reranker: Reranker | None
+    ) -> SearchOutcome:
         """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             self.attached.choose(snapshot.indexes, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
-            wanted = max(asked.top_k + found.spare, RANKED, self.config.rerank_top if reranks else 0)
+            wanted = max(asked.top_k + found.spare, RANKED, self.config.rerank_top if reranker else 0)
             wanted *= request.leaf_turns or 1
             reader = EvidenceReader(
                 tx, snapshot, index, request, asked.question, found.forest, dict(found.ended)
@@ -430,7 +428,13 @@ class QueryPath:
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
             judge = self._weights(Judge) if is_read(asked.question) else None
             relevance = Relevance(tx, snapshot, request, judge)
-            best = self._with_successor(reader, request, list(islice(ranked, wanted)), relevance)
+            best, later = self._with_later(
+                reader,
+                request,
+                list(islice(ranked, wanted)),
+                relevance,
+                reads=isinstance(reranker, ReadsStates),
+            )
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
             pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
@@ -462,6 +466,12 @@ class QueryPath:
                 },
                 warnings=(*found.warnings, *reader.warnings),
                 statements=len(snapshot.facts.ids),
+                earlier=leaf_key(evidence[0]) if later else None,
+                later={
+                    leaf_key(one): later[hit.turn, hit.fact]
+                    for one, hit in turns
+                    if (hit.turn, hit.fact) in later
+                },
                 seeks=relevance.seeks(),
                 known={
                     leaf_key(one): {
@@ -491,15 +501,21 @@ class QueryPath:
         """Return the weights of a kind for the memory's embedder, or None if the package has none."""
         return None if self.embedder is None else open_weights(self.embedder.model_id, kind)
 
-    def _with_successor(
-        self, reader: EvidenceReader, request: Search, best: list[TurnHit | NodeHit], relevance: Relevance
-    ) -> list[TurnHit | NodeHit]:
-        """Return the best hits, led by what was said later of the thing that the first of them tells of, if anything was.
+    def _with_later(
+        self,
+        reader: EvidenceReader,
+        request: Search,
+        best: list[TurnHit | NodeHit],
+        relevance: Relevance,
+        *,
+        reads: bool,
+    ) -> tuple[list[TurnHit | NodeHit], dict[tuple[int, int], float]]:
+        """Return the best hits with what may have been said later of the thing that the first of them tells of, and how sure that is.
 
-        So only where a question asks how something stands at its present, and what was said later may answer it.
+        So only where a question asks how something stands at its present, and what was said later may answer it. What is not sure
+        is there only if a cross-encoder `reads` it.
         """
-        weights = self._reader(reader.question)
-        first = best[0] if best else None
+        weights, first = self._reader(reader.question), best[0] if best else None
         if (
             weights is None
             or request.ranking.time_order == 0
@@ -509,26 +525,23 @@ class QueryPath:
             or first.fact < 0
             or first.ordered
         ):
-            return best
+            return best, {}
         tx, snapshot = reader.tx, reader.snapshot
-        found = successor(tx, snapshot, weights, request, allowed(snapshot, request), first.fact)
-        if found is None:
-            return best
-        turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == found, 1]
-        turn = int(turns[turn_places(snapshot)[turns].argmax()])
-        same = [one for one in best if isinstance(one, TurnHit) and one.turn == turn]
-        hit = same[0] if same else TurnHit(turn, found, 0.0)
-        led = replace(hit, fact=found, why=LATER, lead=first.lead + 1, perhaps=False)
-        [likely] = relevance.of([led])
-        if likely is not None and likely < LIKELY:
-            return best
-        reader.note_successor(first.fact, found)
-        others = [one for one in best if one not in same]
-        # What led until now was the value as the rules read it, which the successor puts in doubt.
-        return [
-            *reader.shown([led]),
-            *(replace(one, why="", lead=0) if isinstance(one, TurnHit) else one for one in others),
-        ]
+        sure: dict[tuple[int, int], float] = {}
+        for fact, above in said_later(tx, snapshot, weights, request, allowed(snapshot, request), first.fact):
+            turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == fact, 1]
+            turn = int(turns[turn_places(snapshot)[turns].argmax()])
+            same = [(at, one) for at, one in enumerate(best) if isinstance(one, TurnHit) and one.turn == turn]
+            at, one = same[0] if same else (None, TurnHit(turn, fact, 0.0))
+            hit = replace(one, fact=fact)
+            [likely] = relevance.of([hit])
+            seen = any(of == turn for of, _ in sure) or turn == first.turn
+            if seen or (above < 0 and not reads) or (likely is not None and likely < LIKELY):
+                continue
+            if any(reader.shown([hit])):
+                sure[turn, fact] = above
+                best[slice(UNFOUND, UNFOUND) if at is None else slice(at, at + 1)] = [hit]
+        return best, sure
 
     async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:
         """Answer from the best evidence, or abstain; the arguments are those of `query`. See `AsyncMemForest.ask`."""

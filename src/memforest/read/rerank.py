@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from memforest.config import Order
 from memforest.errors import ModelError
 from memforest.models.base import finite_scores
-from memforest.ports import Reranker
+from memforest.ports import ReadsStates, Reranker
 from memforest.read.results import Evidence
 from memforest.reading.answer_local import weights_for
 from memforest.reading.clauses import asked_in
 from memforest.search.as_of import Moment
 from memforest.search.filters import RefineCandidate, Search
+from memforest.search.succession import standing_by
 from memforest.search.vectors import turn_text
 from memforest.text import count_tokens, cut
 from memforest.times import from_ms, to_ms
@@ -56,6 +57,12 @@ class SearchOutcome:
     known: Known = field(default_factory=dict)
     statements: int = 0
     """How many the memory has."""
+    earlier: LeafKey | None = None
+    """The first piece of all, if anything that was said later may tell how that stands since."""
+    later: Mapping[LeafKey, float] = field(default_factory=dict)
+    """What may, with how sure the vectors are (`memforest.search.succession.said_later`)."""
+    stands: Mapping[LeafKey, Sequence[float]] = field(default_factory=dict)
+    """How what is asked about stands by what a cross-encoder has read: `memforest.ports.STANDS`."""
     seeks: float = 1.0
     """How likely the question asks for something that was told, in [0, 1]."""
 
@@ -248,14 +255,21 @@ async def second_look(
     texts = [rerank_text(one, found.known.get(leaf_key(one), {}).get("before", ("", ""))) for one in pool]
     texts = texts[: within_tokens(asked, texts, tokens)]
     try:
-        told = await reranker.score(asked, texts)
-        scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
+        reads = isinstance(reranker, ReadsStates)
+        told = await (reranker.read if isinstance(reranker, ReadsStates) else reranker.score)(asked, texts)
+        scores = finite_scores(told[:, 0] if reads else told, len(texts), f"reranker {reranker.model_id!r}")
     except ModelError as exc:
         return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
     first = pool[: len(texts)]
     local = weights_for(reranker.model_id) is not None and all(one.relevance is not None for one in first)
-    logits = dict(zip(map(leaf_key, first), scores.tolist(), strict=True)) if local else {}
-    known = {at: {**one, "logit": logits[at]} if at in logits else one for at, one in found.known.items()}
+    keys = list(map(leaf_key, first))
+    more = {at: {"logit": logit} for at, logit in zip(keys, scores.tolist(), strict=True)} if local else {}
+    if reads and any(one["succeeds"] for one in found.known.values()):  # it asks how something stands now
+        for at, (succeeds, ended) in zip(
+            keys, standing_by([to_ms(one.said) for one in first], told[:, 1:]), strict=True
+        ):
+            more.setdefault(at, {}).update(succeeds=succeeds, ended=ended)
+    known = {at: {**one, **more.get(at, {})} for at, one in found.known.items()}
     evidence = first if local else reranked(first, scores, weight, found.leads)
     done = replace(
         found,
@@ -263,6 +277,7 @@ async def second_look(
         reranker=reranker.model_id,
         places={leaf_key(one): place for place, one in enumerate(first, 1)},
         known=known,
+        stands=dict(zip(keys, told[:, 1:].tolist(), strict=True)) if reads else {},
     )
     return done, []
 

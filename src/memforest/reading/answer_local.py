@@ -335,14 +335,15 @@ def read_features(
                 "by_assistant": float(one.by_assistant),
                 "succeeds": one.succeeds,
                 "ended": one.ended,
-                "relevance": 0.0 if one.relevance is None else _odds(one.relevance),
+                "relevance": 0.0 if one.relevance is None else log_odds(one.relevance),
                 "logit": one.logit or 0.0,
             }
         )
     return found
 
 
-def _odds(share: float) -> float:
+def log_odds(share: float) -> float:
+    """Return the logarithm of the odds of a chance; of none, and of certainty, that of one in 10,000."""
     return math.log(max(share, 1e-4) / max(1 - share, 1e-4))
 
 

@@ -407,18 +407,8 @@ def _roled(statement: ParsedStatement) -> Iterable[str]:
 
 _MANY = frozenset(
     (
-        "friend",
-        "buddy",
-        "cousin",
-        "colleague",
-        "coworker",
-        "classmate",
-        "teammate",
-        "neighbour",
-        "neighbor",
-        "kid",
-        "child",
-        "baby",
+        *("friend", "buddy", "cousin", "colleague", "coworker", "classmate"),
+        *("teammate", "neighbour", "neighbor", "kid", "child", "baby"),
     )
 )
 

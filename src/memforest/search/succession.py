@@ -1,7 +1,7 @@
 """What was said later of the same thing: "Got the keys, York is my home now" after "I live in Leeds".
 
-A question about the present finds the plain statement first, whatever was said after it in other words. `successor` looks among
-the later statements about the same person for one that tells how the same thing stands since. It reads vectors alone, with
+A question about the present finds the plain statement first, whatever was said after it in other words. `said_later` looks among
+the later statements about the same person for those that may tell how the same thing stands since. It reads vectors alone, with
 small layers that `scripts/train_reading.py` fits on sentences written for it (`data/reading`):
 
 - whether a question asks how something stands at present, one logistic layer over its vector;
@@ -27,6 +27,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.ports import STANDS
 from memforest.reading.phrases import is_person
 from memforest.reading.tokens import kinship
 from memforest.records import QuestionPlan
@@ -61,6 +62,10 @@ CHANGES = slice(STANCES.index("begins"), TELLING)
 DOUBT, DOUBT_SPREAD, MOST_DOUBTS = 0.45, 0.02, 3
 """Least likeness by which a statement puts an earlier one in doubt, what it rises by with the logarithm of how many there are, and
 most that are named. Chosen on the cases of the first two files of everyday cases (docs/correcting.md)."""
+CHANGED = [STANDS.index(one) for one in ("changes", "ends")]
+"""What a cross-encoder tells of a change."""
+MOST_LATER = 3
+"""Most of what was said later that is read again with the question."""
 NEAREST = 64
 """How many of the later statements are read, the nearest to the question or to the earlier statement."""
 
@@ -216,10 +221,12 @@ def _stored(model_id: str) -> Mapping[str, Floats]:
         return {part: stored[part].astype(np.float64) for part in stored.files}
 
 
-def successor(
+def said_later(
     tx: Tx, snapshot: Snapshot, reader: Reader, request: Search, keep: Allowed, first: int
-) -> int | None:
-    """Return the fact that tells how a thing stands since an earlier fact told it; None if none does.
+) -> list[tuple[int, float]]:
+    """Return the facts that may tell how a thing stands since an earlier fact told it, the likeliest first, at most `MOST_LATER`.
+
+    Each has by how much its logit is above the least one of what tells that surely.
 
     Args:
         tx: a read transaction of the snapshot's state.
@@ -234,7 +241,7 @@ def successor(
     later = facts.said_ms >= facts.said_ms[first] + APART_MS
     rows = np.flatnonzero(keep.facts & facts.vectors.filled & begun & later)
     if not len(rows) or request.bare_vector is None:
-        return None
+        return []
     question, earlier, many = request.bare_vector, facts.vectors[first], len(rows)
     if len(rows) > NEAREST:
         near = np.maximum(*facts.vectors.cosines_of(question, earlier))[rows]
@@ -245,10 +252,9 @@ def successor(
     messages = snapshot.turns.vectors[first_turns(snapshot)[rows]]
     named = np.array(list(map(person.is_named, told)))
     logits = reader.of_messages(question, earlier, facts.vectors[rows], messages, named=named)
-    best = int(np.where(of_person, logits, -np.inf).argmax())
-    if not of_person[best] or logits[best] < max(LEAST, SPREAD + SLOPE * math.log(many)):
-        return None
-    return int(rows[best])
+    above = np.where(of_person, logits - max(LEAST, SPREAD + SLOPE * math.log(many)), -np.inf)
+    order = np.argsort(-above, kind="stable")[:MOST_LATER]
+    return [(int(rows[at]), float(above[at])) for at in order if of_person[at]]
 
 
 def standing(
@@ -266,6 +272,8 @@ def standing(
     ):
         return [(0.0, 0.0)] * len(hits)
     turns, at = snapshot.turns, [hit.turn for hit in hits]
+    if not at:
+        return []
     of_fact = [snapshot.facts.vectors[hit.fact] if hit.fact >= 0 else turns.vectors[hit.turn] for hit in hits]
     rows, messages, said = np.array(of_fact), turns.vectors[at], turns.said_ms[at]
     likely = np.zeros((len(hits), len(hits)))
@@ -275,7 +283,24 @@ def standing(
             none = np.zeros(len(later), dtype=np.bool_)
             logits = reader.of_messages(question, vector, rows[later], messages[later], named=none)
             likely[row, later] = 1 / (1 + np.exp(-logits))
-    return list(zip(likely.max(0).tolist(), likely.max(1).tolist(), strict=True)) if hits else []
+    return most_of(likely)
+
+
+def standing_by(said_ms: Sequence[int], stands: Floats) -> list[tuple[float, float]]:
+    """Return what `standing` does, of texts of which a cross-encoder tells how what is asked about stands by each.
+
+    Args:
+        said_ms: when each was said.
+        stands: how likely each of `memforest.ports.STANDS` is by each, shape (n, 7).
+    """
+    said, changes = np.array(said_ms), stands[:, CHANGED].sum(1)
+    tells = changes + stands[:, STANDS.index("stands")]
+    return most_of(np.where(said[None] >= said[:, None] + APART_MS, tells[:, None] * changes, 0.0))
+
+
+def most_of(likely: Floats) -> list[tuple[float, float]]:
+    """Return of each statement the most of how likely it follows another one, and is followed, given that of pairs (earlier, later)."""
+    return list(zip(likely.max(0).tolist(), likely.max(1).tolist(), strict=True))
 
 
 def doubtful(snapshot: Snapshot, reader: Reader, new: Collection[int]) -> list[tuple[int, int]]:

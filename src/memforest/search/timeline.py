@@ -6,9 +6,8 @@ the interval grows back.
 
 Example:
     >>> from memforest.store.snapshot import StateSeen
-    >>> moves = [(10, "Davis", "Boston"), (30, "Miami", None)]
-    >>> told = [StateSeen(1, "home", at, of, "is", at, ms, "") for ms, at, of in moves]
-    >>> for s in timeline(told):
+    >>> first = StateSeen(1, "home", "Davis", "Boston", "is", 1, 10, "a")
+    >>> for s in timeline([first, StateSeen(1, "home", "Miami", None, "is", 2, 30, "b")]):
     ...     print(s.value, s.start_ms, s.end_ms, s.facts)
     Boston None 10 (1,)
     Davis 10 30 (1,)
@@ -327,10 +326,8 @@ def settled(states: Sequence[StateSeen]) -> list[StateSeen]:
     Args:
         states: of one attribute of an entity, in time order.
     """
-    exact = [one for one in states if one.latest_ms <= one.at_ms]
+    exact = [one for one in states if one.latest_ms <= one.at_ms and one.change != "end"]
     found, times = list(states), [one.at_ms for one in exact]
-    if len(exact) == len(states):
-        return found
     for place, seen in enumerate(states):
         if seen.latest_ms <= seen.at_ms:
             continue

@@ -35,6 +35,7 @@ from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.derived import NUMBER
 from memforest.text import lexical_tokens, long_numbers, shorten_runs, words
+from memforest.times import MONTHS
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -219,20 +220,6 @@ QUESTION_MARKS = ("?", "？", "؟", "՞")
 """Of Latin, East Asian, Arabic and Armenian script."""
 
 _NOT_INDEXED = re.compile(r"[\W_]")
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
 
 
 def turn_text(speaker: str, text: str) -> str:
@@ -277,7 +264,7 @@ def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
 
 def day_text(when: datetime) -> str:
     """Return a day as the lexical index spells it: ``"4 march 2024"``."""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+    return f"{when.day} {MONTHS[when.month - 1].lower()} {when.year}"
 
 
 def worded(question: str) -> float:

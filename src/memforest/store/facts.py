@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
@@ -304,19 +304,7 @@ def entities(tx: Tx, only: Collection[int] | None = None) -> dict[int, EntityRow
     return {one.row: one for one in tx.rows(EntityRow, f"{_ENTITY} {where} ORDER BY id", args)}
 
 
-KINDS: tuple[EntityKind, ...] = (
-    "participant",
-    "place",
-    "organisation",
-    "person",
-    "event",
-    "work",
-    "product",
-    "date",
-    "time",
-    "thing",
-    "unknown",
-)
+KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
 """Kinds of entities, the surest first: who speaks is known, places and firms stand behind telling words."""
 
 

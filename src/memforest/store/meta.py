@@ -119,17 +119,7 @@ def take_ids(tx: Tx, name: str, n: int = 1) -> int:
     return first
 
 
-_TABLES = (
-    "session",
-    "turn",
-    "chunk",
-    "fact",
-    "occurrence",
-    "entity",
-    "mention",
-    "state",
-    "relation",
-)
+_TABLES = ["session", "turn", "chunk", "fact", "occurrence", "entity", "mention", "state", "relation"]
 
 
 def count_rows(tx: Tx) -> dict[str, int]:
