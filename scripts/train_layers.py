@@ -8,8 +8,10 @@ conversations.
 
 The model is read as it comes, and its int8 weights stay: what is fitted are a low-rank addition to each linear layer of its layers `LOW`
 to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), their biases and norms, and heads over the last of them. `memforest.models.onnx` puts them into
-the graph. Of the two passes the first is over all pairs, the second over a part of those of files, and twice over those of conversations. Two cores
-need half an hour. torch and onnx are needed, which no extra of the package brings.
+the graph. Two fits are averaged (model soups, Wortsman et al., arXiv 2203.05482): one to the files `EIGHT` and the conversations, which keeps what it
+knows of long ones, and one to everything. Of its two passes the first is over all pairs, the second over a part of those of files, and twice over those
+of conversations. The head of `STANDS` is fitted again to the averaged layers. Two cores need an hour. torch and onnx are needed, which no extra of the package
+brings.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ from memforest.ports import STANDS
 from memforest.read.rerank import pair_text
 from train_reading import NAMES, ROOT, auc, tomllib  # type: ignore[import-not-found]
 
+EIGHT = tuple(
+    f"{name}.toml"
+    for name in ("changes", "clubs", "crowds", "families", "groups", "neighbours", "teams", "work")
+)
 HELD = ("everyday.toml", "students.toml", "wards.toml", "daily.toml", "village.toml")
 LEFT_OUT = 3
 """Of so many conversations one is left out."""
@@ -394,6 +400,46 @@ def train(reader: Reader, passes: Sequence[NDArray[np.int64]]) -> None:
                 )
 
 
+def averaged(models: Sequence[Model]) -> Model:
+    """Return the mean of some fits; of each low-rank part the best of its rank."""
+    made, share = Model(), 1 / len(models)
+    with torch.no_grad():
+        for name, one in made.bias.items():
+            one[:] = sum(share * each.bias[name] for each in models)
+        for name in made.low:
+            whole = sum(share * each.low[name] @ each.high[name] for each in models)
+            left, size, right = torch.linalg.svd(torch.as_tensor(whole), full_matrices=False)
+            made.low[name][:] = left[:, :RANK] * size[:RANK].sqrt()
+            made.high[name][:] = size[:RANK].sqrt()[:, None] * right[:RANK]
+        made.heads.weight[:] = sum(share * each.heads.weight for each in models)
+        made.heads.bias[:] = sum(share * each.heads.bias for each in models)
+    return made
+
+
+def refit_stands(reader: Reader, rows: NDArray[np.int64]) -> None:
+    """Fit the head of `STANDS` to pairs: the most likely weights with a ridge of `HEAD_RIDGE` on standardised inputs, by accelerated steps."""
+    model = reader.model
+    model.eval()
+    with torch.no_grad():
+        read = [(some, reader.read(some).numpy()) for some in reader.batches(rows, 128)]
+    taken, states = (np.concatenate(part) for part in zip(*read, strict=True))
+    mean, spread = states.mean(0), states.std(0) + 1e-6
+    z = np.c_[(states - mean) / spread, np.ones(len(states))].astype(np.float64)
+    right, ridge = np.eye(len(STANDS))[reader.stands[taken]], np.full((z.shape[1], 1), HEAD_RIDGE)
+    ridge[-1] = 0
+    back = np.linalg.inv(z.T @ z / 4 + np.diag(ridge[:, 0] + 1e-9))  # a bound of the curvature
+    now = ahead = np.zeros((z.shape[1], len(STANDS)))
+    for step in range(120):
+        told = np.exp((sums := z @ ahead) - sums.max(1, keepdims=True))
+        gradient = z.T @ (told / told.sum(1, keepdims=True) - right) + ridge * ahead
+        before, now = now, ahead - back @ gradient
+        ahead = now + step / (step + 3) * (now - before)
+    weights = now[:-1] / spread[:, None]
+    with torch.no_grad():
+        model.heads.weight[1:] = torch.from_numpy(weights.T)
+        model.heads.bias[1:] = torch.from_numpy(now[-1] - mean @ weights)
+
+
 def report(name: str, told: NDArray[np.float64], reader: Reader, rows: NDArray[np.int64]) -> None:
     """Print how well some pairs are told apart: answers from none, what tells how a thing stands from what does not, and a change from none."""
     answers, stands = reader.answers[rows], reader.stands[rows]
@@ -445,13 +491,19 @@ def fitted(
     reader, rows = Reader(Model(), pairs), np.flatnonzero(~np.any(list(held.values()), axis=0))
     print(f"{len(pairs)} pairs, {len(rows)} of them are fitted", flush=True)
     pick, of_talk = np.random.default_rng(SEED), np.isin(files, talks)
-    answering = rows[reader.answers[rows] >= 0]
-    begin(reader, pick.permutation(answering)[:STARTING])
     some = [
         pick.permutation(rows[~of_talk[rows] & (which[rows] >= 0)])[: SECOND[name]]
         for name, which in (("answers", reader.answers), ("stands", reader.stands))
     ]
-    train(reader, [rows, np.concatenate([*some, np.tile(rows[of_talk[rows]], 2)])])
+    first, second = rows[of_talk[rows] | np.isin(files[rows], EIGHT)], np.tile(rows[of_talk[rows]], 2)
+    models = []
+    for passes in ([first, first], [rows, np.concatenate([*some, second])]):
+        reader.model = Model()
+        begin(reader, pick.permutation(passes[0][reader.answers[passes[0]] >= 0])[:STARTING])
+        train(reader, passes)
+        models.append(reader.model)
+    reader.model = averaged(models)
+    refit_stands(reader, rows[reader.stands[rows] >= 0])
     for name, those in held.items():
         told = reader.logits(np.flatnonzero(those))
         report(name, told, reader, np.flatnonzero(those))

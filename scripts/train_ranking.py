@@ -365,7 +365,10 @@ def main() -> int:
         "words": ([one for some in found.values() for one in some if one.plain], BY_WORDS),
         "relevance": (near, NAMES),
     }
-    sets[MS_MARCO.model_id] = with_readings(near, readings_of_talks(near, given.readings)), (*(name for name in NAMES if name not in READ_ANYWAY), "logit")
+    sets[MS_MARCO.model_id] = (
+        with_readings(near, readings_of_talks(near, given.readings)),
+        (*(name for name in NAMES if name not in READ_ANYWAY), "logit"),
+    )
     scorers: dict[str, Any] = {}
     for name, (some, names) in sets.items():
         line = report(name, some, names)

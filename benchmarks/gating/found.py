@@ -12,7 +12,8 @@ from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from locomo.measures import MEASURES, measure
 from memforest import Config, MemForest
-from memforest.models import BGE_SMALL, MINILM, MS_MARCO, open_embedder, open_reranker
+from memforest.models import BGE_SMALL, MINILM, MS_MARCO, open_embedder
+from memforest.models.local import LocalReranker
 
 __all__ = ["rows"]
 
@@ -41,7 +42,7 @@ def rows(file: Path, work: Path) -> list[Row]:
 def _of_embedder(name: str, conversations: Sequence[Conversation], work: Path) -> Iterator[Row]:
     model = EMBEDDERS[name]
     embedder = KeptVectors(open_embedder(model.model_id), work / f"vectors-{model.model_id}.npz")
-    reranker = KeptScores(open_reranker("local"), work / f"scores-{MS_MARCO.model_id}.json")
+    reranker = KeptScores(LocalReranker(MS_MARCO), work / f"scores-{MS_MARCO.model_id}.json")
     with tempfile.TemporaryDirectory(prefix="gates-locomo-") as folder:
         for label, config in {
             name: Config(embedder=embedder, reranker=None),
