@@ -299,5 +299,5 @@ def test_the_gate_sees_more_than_is_shown(forest: MemForest, monkeypatch: pytest
     everything = ask(forest, Recall(gate="off")).evidence
     monkeypatch.setattr(timem, "refine", last)
     result = ask(forest, Recall(gate="rules"), top_k=3)
-    assert seen == [3 + sum(one.level is not None for one in everything)]
+    assert seen[0] >= 3 + sum(one.level is not None for one in everything)
     assert [one.text for one in result] == [one.text for one in everything[2:5]]
