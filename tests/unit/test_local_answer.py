@@ -465,3 +465,13 @@ def test_a_score_just_below_the_threshold_is_not_told_as_enough() -> None:
     plan = QuestionPlan(entities=IDA)
     told = abstains("What did Ida restore?", LOOM, plan=plan, threshold=score + 1e-6).reason
     assert f"scores {int(score * 100) / 100:.2f}," in told
+
+
+@each(("ended", "both"), [(0.9, True), (0.1, False)])
+def test_what_was_followed_is_quoted_with_what_followed_it(ended: float, both: bool) -> None:
+    """So nobody reads the former value alone."""
+    plan, first = QuestionPlan("current", IDA), said("I live in Leeds.")
+    later = replace(said("Got the keys in York."), logit=-9.0, succeeds=0.9)
+    read = replace(first, logit=9.0, ended=ended, relevance=0.3), replace(later, relevance=0.3)
+    found = ask("Where does Ida live?", *read, plan=plan, reranker=MS_MARCO.model_id)
+    assert found.cited == ((0, 1) if both else (0,))

@@ -428,13 +428,8 @@ class QueryPath:
                 ranked = (hit for hit in both if isinstance(hit, TurnHit) or reader.shows(hit))
             judge = self._weights(Judge) if is_read(asked.question) else None
             relevance = Relevance(tx, snapshot, request, judge)
-            best, later = self._with_later(
-                reader,
-                request,
-                list(islice(ranked, wanted)),
-                relevance,
-                reads=isinstance(reranker, ReadsStates),
-            )
+            hits, reads = list(islice(ranked, wanted)), isinstance(reranker, ReadsStates)
+            best, sure = self._with_later(reader, request, hits, relevance, reads=reads)
             pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
             scored = {(hit.turn, hit.fact): hit for hit in best if isinstance(hit, TurnHit)}
             pinned = [scored.get((hit.turn, hit.fact), hit) for hit in reader.shown(pins)]
@@ -466,12 +461,8 @@ class QueryPath:
                 },
                 warnings=(*found.warnings, *reader.warnings),
                 statements=len(snapshot.facts.ids),
-                earlier=leaf_key(evidence[0]) if later else None,
-                later={
-                    leaf_key(one): later[hit.turn, hit.fact]
-                    for one, hit in turns
-                    if (hit.turn, hit.fact) in later
-                },
+                earlier=leaf_key(evidence[0]) if sure else None,
+                later={leaf_key(one): sure[at] for one, hit in turns if (at := (hit.turn, hit.fact)) in sure},
                 seeks=relevance.seeks(),
                 known={
                     leaf_key(one): {

@@ -265,9 +265,8 @@ async def second_look(
     keys = list(map(leaf_key, first))
     more = {at: {"logit": logit} for at, logit in zip(keys, scores.tolist(), strict=True)} if local else {}
     if reads and any(one["succeeds"] for one in found.known.values()):  # it asks how something stands now
-        for at, (succeeds, ended) in zip(
-            keys, standing_by([to_ms(one.said) for one in first], told[:, 1:]), strict=True
-        ):
+        standings = standing_by([to_ms(one.said) for one in first], told[:, 1:])
+        for at, (succeeds, ended) in zip(keys, standings, strict=True):
             more.setdefault(at, {}).update(succeeds=succeeds, ended=ended)
     known = {at: {**one, **more.get(at, {})} for at, one in found.known.items()}
     evidence = first if local else reranked(first, scores, weight, found.leads)

@@ -413,6 +413,8 @@ ENOUGH = 0.8
 """Chance that one of the quotes is right at which no more are added, but to a list."""
 WORTH = 0.2
 """Least chance of a further quote, as a share of the best one's."""
+FOLLOWED = 0.3
+"""How likely another piece tells how a thing stands since, from which on both are quoted."""
 SURE = 3.0
 """Added to the logit of what time order surely chose: the conversations of the fit have too little of that to tell."""
 
@@ -476,6 +478,10 @@ class LocalAnswerer:
             below = math.floor(score * 100) / 100  # rounded up it might look like enough
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {threshold:.2f}"
             return Answer(None, reason=why, nearest=chosen[0].piece.index, score=score)
+        # What another piece may well have followed is not shown without it.
+        later = max(scored, key=lambda one: one.piece.evidence.succeeds)
+        if later not in chosen and max(one.piece.evidence.ended for one in chosen) >= FOLLOWED:
+            chosen = [*chosen, later]
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
         return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
