@@ -74,14 +74,14 @@ class KeptScores:
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return a score for each text, in order."""
-        return (await self.read(question, texts))[:, 0]
+        return (await self.read_states(question, texts))[:, 0]
 
-    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+    async def read_states(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return what is read of each text, in order."""
         keys = {text: _key(f"{question}\0{text}") for text in texts}
         missing = [text for text, key in keys.items() if key not in self._known]
         if missing:
-            rows = await self._reranker.read(question, missing)
+            rows = await self._reranker.read_states(question, missing)
             self._known.update(zip((keys[text] for text in missing), rows.tolist(), strict=True))
         return np.array([self._known[keys[text]] for text in texts]).reshape(len(texts), -1)
 

@@ -153,7 +153,8 @@ def read_kinds() -> Iterator[tuple[str, str, str, str]]:
                 yield *_told(pick, pick.choice(asks), text, chat), path.name, stands
             ask, name = pick.choice(asks), pick.choice(NAMES)
             if not _OF_US.search(ask):  # of whom somebody else tells the same of themselves
-                text = pair_text(("", ""), "user", pick.choice(table["holds"]))
+                teller = pick.choice(["user", *(one for one in NAMES if one != name)])
+                text = pair_text(("", ""), teller, pick.choice(table["holds"]))
                 yield asked_of(ask, name), text, path.name, "nothing"
 
 

@@ -128,9 +128,9 @@ def test_any_function_will_do(fn: Callable[[str, list[str]], Any]) -> None:
     [
         ([1.0], "shape"),
         ([[1.0], [2.0]], "shape"),
-        (["a", "b"], "expected one number"),
+        (["a", "b"], "expected numbers of shape"),
         ([1.0, float("nan")], "not finite for text 1"),
-        (None, "expected one number"),
+        (None, "expected numbers of shape"),
     ],
 )
 def test_bad_replies_are_refused(reply: Any, problem: str) -> None:

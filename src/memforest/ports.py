@@ -93,7 +93,7 @@ over; it was so once; it is to be so; it is not so."""
 class ReadsStates(Protocol):
     """An optional part of `Reranker`, for one that also tells how what is asked about stands."""
 
-    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+    async def read_states(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return for each text its score and how likely each of `STANDS` is; float64 of shape (n, 1 + 7). Errors are those of `score`."""
         ...
 

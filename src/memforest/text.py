@@ -50,19 +50,8 @@ _NUMBER_WORDS: dict[str, str] = {
         word: str(value)
         for value, word in enumerate(
             [
-                "zero",
-                "one",
-                "two",
-                "three",
-                "four",
-                "five",
-                "six",
-                "seven",
-                "eight",
-                "nine",
-                "ten",
-                "eleven",
-                "twelve",
+                *("zero", "one", "two", "three", "four", "five", "six"),
+                *("seven", "eight", "nine", "ten", "eleven", "twelve"),
             ]
         )
     },

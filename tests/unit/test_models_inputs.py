@@ -124,7 +124,7 @@ def test_finite_scores_are_taken_to_the_last_bit(scores: list[float]) -> None:
         (Ragged(), 1, "what is no list of numbers: the tensor is not here"),
         ([[1.0], [2.0, 3.0]], 2, "what is no list of numbers"),
         ([True, False], 2, r"bool of shape \(2,\)"),
-        ([[1.0], [2.0]], 2, r"shape \(2, 1\) for 2 texts; expected one number per text"),
+        ([[1.0], [2.0]], 2, r"shape \(2, 1\) for 2 texts; expected numbers of shape \(2,\)"),
         ([1.0], 2, r"shape \(1,\) for 2 texts"),
         (1.0, 1, r"shape \(\) for 1 texts"),
         (None, 1, "object of shape"),

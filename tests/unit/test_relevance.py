@@ -166,7 +166,7 @@ def test_ask_says_where_pairs_cannot_be_read(robin: UserMemory, monkeypatch: pyt
     async def fails(self: LocalReranker, question: str, texts: list[str]) -> None:
         raise ModelError("the weights are gone")
 
-    monkeypatch.setattr(LocalReranker, "read", fails)
+    monkeypatch.setattr(LocalReranker, "read_states", fails)
     found = robin.ask(next(iter(PLAIN)))
     assert found.answer or found.nearest
     assert any("without the reranker" in one for one in found.result.warnings)

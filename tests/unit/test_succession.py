@@ -1,5 +1,7 @@
 """Tests of what was said later of the same thing: its weights, and which statement leads."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from memforest import Config, Evidence, MemForest, Ranking
 from memforest.models import BGE_SMALL, MINILM
 from memforest.models.onnx import OnnxModel
 from memforest.read.answer import LATER, with_later
-from memforest.read.rerank import SearchOutcome, leaf_key
+from memforest.read.rerank import SearchOutcome, leaf_key, second_look
 from memforest.read.stored import Source
 from memforest.search.succession import STANCES, Reader, open_weights, stances, standing_by
 
@@ -191,3 +193,23 @@ def test_a_change_follows_what_was_said_an_hour_before_or_more() -> None:
         (0.0, pytest.approx(0.5 * 0.8)),
         (pytest.approx(0.9 * 0.8), 0.0),
     ]
+
+
+@pytest.mark.parametrize("reply", [np.zeros((2, 3)), np.zeros(2), np.full((2, 8), np.nan), "no numbers"])
+def test_a_reader_of_states_that_returns_something_else_is_left(reply: Any) -> None:
+    """The order stays as it is, and a warning names the model."""
+
+    class Wrong:
+        model_id = "wrong-1"
+
+        async def score(self, question: str, texts: Sequence[str]) -> Any:
+            return reply
+
+        async def read_states(self, question: str, texts: Sequence[str]) -> Any:
+            return reply
+
+    before = found(0.5)
+    after, warnings = asyncio.run(second_look(Wrong(), "Where?", before, top=9, tokens=999, weight=1.0))
+    assert after is before
+    assert len(warnings) == 1
+    assert "wrong-1" in warnings[0]

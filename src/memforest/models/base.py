@@ -46,13 +46,14 @@ def checked_texts(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def finite_scores(reply: Any, count: int, who: str) -> NDArray[np.float64]:
-    """Return what a reranker returned as one number per text; float64 of shape (count,).
+def finite_scores(reply: Any, count: int, who: str, *columns: int) -> NDArray[np.float64]:
+    """Return what a reranker returned as one number, or row of numbers, per text; float64 of shape (count, *columns).
 
     Args:
         reply: anything that NumPy can read as a list of numbers.
         count: how many texts it was asked for.
         who: the reranker, for messages.
+        columns: how many numbers a row has; nothing for one number per text.
 
     Raises:
         ModelError: if it is something else, or a number is not finite.
@@ -61,13 +62,13 @@ def finite_scores(reply: Any, count: int, who: str) -> NDArray[np.float64]:
         found = np.asarray(reply)
     except (TypeError, ValueError, RuntimeError) as exc:
         raise ModelError(f"{who} returned what is no list of numbers: {exc}") from exc
-    if found.dtype.kind not in "fiu" or found.shape != (count,):
+    if found.dtype.kind not in "fiu" or found.shape != (count, *columns):
         raise ModelError(
-            f"{who} returned {found.dtype} of shape {found.shape} for {count} texts; expected one number per text"
+            f"{who} returned {found.dtype} of shape {found.shape} for {count} texts; expected numbers of shape {(count, *columns)}"
         )
     scores = found.astype(np.float64)
     if not np.isfinite(scores).all():
-        bad = int(np.flatnonzero(~np.isfinite(scores))[0])
+        bad = int(np.argwhere(~np.isfinite(scores))[0, 0])
         raise ModelError(f"{who} returned a number that is not finite for text {bad} of {count}")
     return scores
 

@@ -250,11 +250,11 @@ class LocalReranker:
         self._workers = Workers(workers, "memforest-rerank")
 
     async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return one logit per text, in order; float64 of shape (n,). Errors are those of `read`."""
-        return (await self.read(question, texts))[:, 0]
+        """Return one logit per text, in order; float64 of shape (n,). Errors are those of `read_states`."""
+        return (await self.read_states(question, texts))[:, 0]
 
-    async def read(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return what `ReadsStates.read` does, with a logit for each score. Equal texts run once.
+    async def read_states(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return what `ReadsStates.read_states` does, with a logit for each score. Equal texts run once.
 
         Raises:
             InputError: if `texts` is one string, or holds something else than strings.

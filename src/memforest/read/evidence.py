@@ -164,7 +164,7 @@ class EvidenceReader:
             self._turns |= turns_with_ids(
                 self.tx, set(turn_ids[sorted(near - {-1})].tolist()) - self._turns.keys()
             )
-            wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0}
+            wanted = {int(fact_ids[hit.fact]) for hit in block if hit.fact >= 0} - self._facts.keys()
             self._facts |= facts_rows.facts_with_ids(self.tx, wanted)
             self._equal |= self._with_equal_words(block)
             kept = []

@@ -518,20 +518,25 @@ class QueryPath:
         ):
             return best, {}
         tx, snapshot = reader.tx, reader.snapshot
-        sure: dict[tuple[int, int], float] = {}
+        places = {one.turn: (at, one) for at, one in enumerate(best) if isinstance(one, TurnHit)}
+        score = best[min(UNFOUND, len(best)) - 1].score
+        told: dict[int, tuple[TurnHit, float]] = {}
         for fact, above in said_later(tx, snapshot, weights, request, allowed(snapshot, request), first.fact):
             turns = snapshot.facts.pairs[snapshot.facts.pairs[:, 0] == fact, 1]
             turn = int(turns[turn_places(snapshot)[turns].argmax()])
-            same = [(at, one) for at, one in enumerate(best) if isinstance(one, TurnHit) and one.turn == turn]
-            at, one = same[0] if same else (None, TurnHit(turn, fact, 0.0))
-            hit = replace(one, fact=fact)
-            [likely] = relevance.of([hit])
-            seen = any(of == turn for of, _ in sure) or turn == first.turn
-            if seen or (above < 0 and not reads) or (likely is not None and likely < LIKELY):
-                continue
-            if any(reader.shown([hit])):
-                sure[turn, fact] = above
-                best[slice(UNFOUND, UNFOUND) if at is None else slice(at, at + 1)] = [hit]
+            if turn != first.turn and (reads or above >= 0):
+                _, own = places.get(turn, (0, TurnHit(turn, fact, score, {"later": score})))
+                told.setdefault(turn, (replace(own, fact=fact), above))
+        hits = [hit for hit, _ in told.values()]
+        likely = zip(hits, relevance.of(hits), strict=True)
+        sure, new = {}, []
+        for hit in reader.shown(hit for hit, one in likely if one is None or one >= LIKELY):
+            sure[hit.turn, hit.fact] = told[hit.turn][1]
+            if hit.turn in places:
+                best[places[hit.turn][0]] = hit
+            else:
+                new.append(hit)
+        best[UNFOUND:UNFOUND] = new
         return best, sure
 
     async def ask(self, asked: Query, label: str, ledger: Ledger) -> AskResult:

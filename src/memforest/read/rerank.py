@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memforest.config import Order
 from memforest.errors import ModelError
 from memforest.models.base import finite_scores
-from memforest.ports import ReadsStates, Reranker
+from memforest.ports import STANDS, ReadsStates, Reranker
 from memforest.read.results import Evidence
 from memforest.reading.answer_local import weights_for
 from memforest.reading.clauses import asked_in
@@ -254,13 +254,15 @@ async def second_look(
     asked, pool = asked_in(question), found.evidence[:top]
     texts = [rerank_text(one, found.known.get(leaf_key(one), {}).get("before", ("", ""))) for one in pool]
     texts = texts[: within_tokens(asked, texts, tokens)]
+    who = f"reranker {reranker.model_id!r}"
     try:
-        reads = isinstance(reranker, ReadsStates)
-        told = await (reranker.read if isinstance(reranker, ReadsStates) else reranker.score)(asked, texts)
-        scores = finite_scores(told[:, 0] if reads else told, len(texts), f"reranker {reranker.model_id!r}")
+        if reads := isinstance(reranker, ReadsStates):
+            told = finite_scores(await reranker.read_states(asked, texts), len(texts), who, 1 + len(STANDS))
+        else:
+            told = finite_scores(await reranker.score(asked, texts), len(texts), who)[:, None]
     except ModelError as exc:
         return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
-    first = pool[: len(texts)]
+    first, scores = pool[: len(texts)], told[:, 0]
     local = weights_for(reranker.model_id) is not None and all(one.relevance is not None for one in first)
     keys = list(map(leaf_key, first))
     more = {at: {"logit": logit} for at, logit in zip(keys, scores.tolist(), strict=True)} if local else {}

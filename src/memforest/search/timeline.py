@@ -202,10 +202,8 @@ def fact_ends(segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
     """
     found = []
     for one, following in zip_longest(segments, segments[1:]):
-        end, goes_on = (
-            OPEN if one.end_ms is None else one.end_ms,
-            () if following is None else following.facts,
-        )
+        end = OPEN if one.end_ms is None else one.end_ms
+        goes_on = () if following is None else following.facts
         for fact in one.facts:
             by = NOBODY if one.ended_by in (None, fact) else one.ended_by
             begun = one.start_ms is not None and fact == one.facts[0]
@@ -326,6 +324,8 @@ def settled(states: Sequence[StateSeen]) -> list[StateSeen]:
     Args:
         states: of one attribute of an entity, in time order.
     """
+    if not any(one.latest_ms > one.at_ms for one in states):
+        return list(states)
     exact = [one for one in states if one.latest_ms <= one.at_ms and one.change != "end"]
     found, times = list(states), [one.at_ms for one in exact]
     for place, seen in enumerate(states):
