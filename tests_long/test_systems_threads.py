@@ -395,9 +395,7 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     segment = Segment("keemun", DAY, None, (201, 202))
     thread = _ValueLine(segments=(segment,), told=frozenset((202,)))
     told = frozenset(("keemun",))
-    choice = ValueChoice(
-        "Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told, nearness=1.0
-    )
+    choice = ValueChoice("Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told)
     plan = QuestionPlan(kind=kind, anchor="keemun" if kind == "since" else None)  # type: ignore[arg-type]
     found = _of_thread(snapshot, choice, thread, plan, 9 * DAY)
     assert (found.facts, found.start_ms, found.end_ms) == (facts, DAY, None)
@@ -546,25 +544,22 @@ def test_somebody_unknown_has_no_thread(forest: MemForest, who: str, when: str) 
 
 
 @each(
-    ("core", "kind", "changes", "leads"),
+    ("kind", "anchor", "had", "leads"),
     [
-        ("What does Ana drink?", "current", 0, True),  # "What does Ana drink now?"
-        (None, "current", 0, False),  # "What does Ana drink?" may as well ask for an event
-        (None, "current", 1, True),
-        ("What did Ana drink?", "as_of", 0, False),
-        ("What did Ana drink?", "as_of", 1, True),
+        ("current", "", ("keemun", "assam"), True),
+        ("current", "", ("keemun",), False),  # what has no other value beside it is no timeline
+        ("predecessor", "the Assam", ("keemun", "assam"), True),
+        ("predecessor", "the kettle", ("keemun", "assam"), False),
+        ("as_of", "the kettle", ("keemun", "assam"), True),
     ],
 )
-def test_what_only_tense_or_a_date_asks_for_is_led_by_what_changes(
-    core: str | None, kind: str, changes: int, leads: bool
+def test_values_by_turns_answer_a_question_of_time(
+    kind: str, anchor: str, had: tuple[str, ...], leads: bool
 ) -> None:
-    """Where nothing tells that values take each other's place, a third of them has to be told as begun or ended."""
-    segments = (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
-    choice = ValueChoice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
-    plan, operator = QuestionPlan(core=core), TimeOperator(kind)  # type: ignore[arg-type]
-    begun = observation(1, "keemun", "start", stated=True)
-    thread = _ValueLine(segments=segments, of={fact: ([begun], True, False) for fact in range(changes)})
-    assert _turns(plan, operator, choice, thread) is leads
+    """A thread has two values at least, and the one that the question is relative to."""
+    segments = tuple(Segment(value, at * DAY, None, (201 + at,)) for at, value in enumerate(had))
+    operator = TimeOperator(kind, anchor)  # type: ignore[arg-type]
+    assert _turns(operator, _ValueLine(segments=segments)) is leads
 
 
 def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
@@ -575,12 +570,12 @@ def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
     )
     values, both, none = {"keemun": 1.0, "assam": 1.0}, frozenset(("keemun", "assam")), frozenset[str]()
     for attribute, choice, why in (
-        (None, ValueChoice("Ana", values, both, none, none, 1.0), "current: assam"),
-        (None, ValueChoice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current, perhaps: assam"),
-        ("tea", ValueChoice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
-        ("tea", ValueChoice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
-        ("tea", ValueChoice("Ana", values, both, none, none, 1.0), "current, perhaps: assam"),
-        (None, ValueChoice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
+        (None, ValueChoice("Ana", values, both, none, none), "current: assam"),
+        (None, ValueChoice("Ana", values, none, frozenset(("tea",)), both), "current, perhaps: assam"),
+        ("tea", ValueChoice("Ana", values, none, frozenset(("tea",)), both), "current: assam"),
+        ("tea", ValueChoice("Ana", values, none, frozenset(("gym",)), both), "current, perhaps: assam"),
+        ("tea", ValueChoice("Ana", values, both, none, none), "current, perhaps: assam"),
+        (None, ValueChoice("Ana", values, none, none, none), "current, perhaps: assam"),
     ):
         asked = QuestionPlan(kind="current", attribute=attribute)
         found = _of_thread(snapshot, choice, thread, asked, 9 * DAY)

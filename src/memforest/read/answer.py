@@ -22,6 +22,7 @@ from memforest.reading.answer_local import (
 from memforest.reading.clauses import asked_in
 from memforest.reading.steps import Steps
 from memforest.records import QuestionPlan
+from memforest.search.change import CHANGES_ASKED
 from memforest.search.filters import Part
 from memforest.search.vectors import asks
 from memforest.text import cut, lexical_tokens
@@ -103,8 +104,8 @@ how many times `FEW` statements the memory has: of many, one is sooner taken for
 two sets of conversations (docs/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
-PERHAPS = 2.5
-"""Added to the logit of what leads perhaps, beside its own weight: the fit has seen few changes (docs/ranking.md)."""
+PERHAPS, OF_CHANGE = 2.5, 5.0
+"""Added to the logit of what leads perhaps, beside its own weight, and where a question asks for a change: the fit has seen few (docs/ranking.md)."""
 
 
 def ranked(found: SearchOutcome, question: str, plan: QuestionPlan) -> SearchOutcome:
@@ -132,7 +133,13 @@ def ranked(found: SearchOutcome, question: str, plan: QuestionPlan) -> SearchOut
     likely = relevance_of(logits, scorer) + relevance_of(*rank_logits(asked, rest, pieces))
     old = [replace(one, relevance=found.seeks * own) for one, own in zip(old, likely, strict=True)]
     leads = [found.leads.get(leaf_key(one), 0) if one.why and not one.perhaps else 0 for one in old]
-    order = sorted(range(count), key=lambda at: (-leads[at], -logits[at] - PERHAPS * old[at].perhaps))
+    operator = plan.operator or plan.kind_operator
+    above = OF_CHANGE if operator is not None and operator.kind in CHANGES_ASKED else PERHAPS
+    order = sorted(range(count), key=lambda at: (-leads[at], -logits[at] - above * old[at].perhaps))
+    # What leads perhaps takes its places in the order of time, where that counts.
+    told = [at for at in order if old[at].perhaps]
+    in_time = iter(sorted(told, key=lambda at: -found.leads.get(leaf_key(old[at]), 0)))
+    order = [next(in_time) if old[at].perhaps else at for at in order]
     evidence = list(found.evidence)
     for place, at in zip(places, [*order, *range(count, len(old))], strict=True):
         one, score = old[at], found.evidence[place].score

@@ -117,22 +117,20 @@ _ASKER = (
 _ASKED = ("you", "the assistant", "the agent", "el asistente", "la asistente", "助手")
 
 
-def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:
-    """Return every name the memory knows (case-folded) -> the entity's display name.
+def surface_names(snapshot: Snapshot, user_label: str, *, people: bool = False) -> Mapping[str, str]:
+    """Return every name the memory knows, or those of `people` alone (case-folded) -> the entity's display name.
 
     "I" in a question is the memory's user, if they take part in it, else whoever has the role of the user; "you" is
     the assistant, else the only other participant. A first name is somebody's if no other entity is called so.
     """
-    people = _participants(snapshot)
+    speak = _participants(snapshot)
     own = snapshot.names.get(entity_key(user_label) or "")
-    askers = [one for one, roles in people.items() if (one == own if own in people else "user" in roles)]
-    others = [one for one in people if one not in askers] if len(askers) == 1 else []
+    askers = [one for one, roles in speak.items() if (one == own if own in speak else "user" in roles)]
+    others = [one for one in speak if one not in askers] if len(askers) == 1 else []
     helpers = [
-        one
-        for one in others
-        if "assistant" in people[one] or is_assistant(snapshot.entities[one].label, None)
+        one for one in others if "assistant" in speak[one] or is_assistant(snapshot.entities[one].label, None)
     ]
-    names = ChainMap({}, _names(snapshot))
+    names = ChainMap({}, _names(snapshot)[people])
     for words, entities in ((_ASKER, askers), (_ASKED, helpers or others)):
         if len(entities) == 1:
             names.maps[0].update(dict.fromkeys(words, snapshot.entities[entities[0]].label))
@@ -152,14 +150,16 @@ def _participants(snapshot: Snapshot) -> dict[int, frozenset[str]]:
 
 
 @once_per_snapshot
-def _names(snapshot: Snapshot) -> dict[str, str]:
+def _names(snapshot: Snapshot) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the names of everything, and those of people."""
     names = {key: snapshot.entities[row].label for key, row in snapshot.names.items()}
     for entity in snapshot.entities.values():
         names.setdefault(entity.label.casefold(), entity.label)
     for row in _participants(snapshot):
         label = snapshot.entities[row].label
         names.setdefault(label.split()[0].casefold(), label)
-    return names
+    people = {one.label for one in snapshot.entities.values() if one.kind in ("participant", "person")}
+    return names, {name: label for name, label in names.items() if label in people}
 
 
 UNFOUND = 3
@@ -333,7 +333,9 @@ class QueryPath:
         Raises:
             StepError: if what the planner returns is no plan.
         """
-        planner, names = self.steps.planner, surface_names(snapshot, label)
+        # In German every noun is written as a name is.
+        names = surface_names(snapshot, label, people=language_of(asked.question) == "de")
+        planner = self.steps.planner
         with timer.timed("plan"):
             plan = await planner.plan(asked.question, reference=asked.reference, names=names)
         if not isinstance(plan, QuestionPlan):
@@ -480,13 +482,13 @@ class QueryPath:
             )
 
     def _reranker(self, asked: Query) -> Reranker | None:
-        """Return what is to read the best candidates again; the local reranker reads no question in another language than its own."""
+        """Return what is to read the best candidates again; the local reranker reads no question in another script than its own."""
         found = self.steps.reranker if asked.ranking.rerank != 0 else None
         return found if found is None or not weights_for(found.model_id) or is_read(asked.question) else None
 
     def _reader(self, question: str) -> Reader | None:
-        """Return the weights for what was said later; None also of a question in a language that they were not fitted to."""
-        return self._weights(Reader) if is_read(question) or language_of(question) else None
+        """Return the weights for what was said later; None also of a question in a script that is not theirs."""
+        return self._weights(Reader) if is_read(question) else None
 
     def _weights(self, kind: type[W]) -> W | None:
         """Return the weights of a kind for the memory's embedder, or None if the package has none."""

@@ -62,8 +62,7 @@ class ValueChoice:
     """The kind of values that a question is about, for one person.
 
     `replaced` are those of which some statement says that one took another's place. `attributes`: those of which two of
-    them are told, which are `listed`; either shows that they hold by turns. `nearness`: of the statements about them to
-    the question, as a share of the nearest of all.
+    them are told, which are `listed`; either shows that they hold by turns.
     """
 
     who: str
@@ -71,7 +70,6 @@ class ValueChoice:
     replaced: frozenset[str]
     attributes: frozenset[str]
     listed: frozenset[str]
-    nearness: float
 
     @property
     def by_turns(self) -> bool:
@@ -392,67 +390,49 @@ def _of_threads(
         attributes = frozenset(name for name, given in told.items() if len(given) > 1)
         replaced = frozenset(value for pair in pairs for value in pair)
         listed = frozenset[str]().union(*(told[name] for name in attributes))
-        choice = ValueChoice(topic.who, values, replaced, attributes, listed, near)
-        if not _fits(plan, operator, choice):
+        choice = ValueChoice(topic.who, values, replaced, attributes, listed)
+        if not _fits(plan, operator, choice, near):
             continue
         line = _line(known, snapshot, topic.who, choice.values)
-        if line.segments and _turns(plan, operator, choice, line):
+        if _turns(operator, line):
             answer = _of_thread(snapshot, choice, line, asked, at)
             if answer.facts:
                 return answer
     return Answer()
 
 
-def _fits(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice) -> bool:
+def _fits(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, near: float) -> bool:
     """Return whether the timeline of a kind of values may answer a question; decided before the timeline is read.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
     if operator.manner or (plan.kind == "when" and operator.kind == "as_of"):  # "When did Ana ... in August?"
         return False
+    if operator.kind == "as_of":
+        return near >= NEAR_ENOUGH
     relative = bool(operator.anchor) and operator.kind in _RELATIVE
-    if relative and not any(value in operator.anchor.lower() for value in choice.values):
-        return False
-    return choice.nearness >= NEAR_ENOUGH or _is_sure(plan, choice)
+    return not relative or any(value in operator.anchor.lower() for value in choice.values)
 
 
+NEAR_ENOUGH = 0.5
+"""Least nearness of the statements about a kind of values to a question with a date, as a share of the nearest of all."""
 _RELATIVE = ("since", "predecessor", "successor")
 """Operators that may be relative to a value."""
 
 
-def _is_sure(plan: QuestionPlan, choice: ValueChoice) -> bool:
-    """Return whether a question is plainly one for a state, and the kind one whose values hold by turns."""
-    asked = plan.attribute is None or plan.attribute in choice.attributes
-    return plan.kind in _CHOICES and (bool(choice.replaced) or (choice.by_turns and asked))
-
-
-def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, line: _ValueLine) -> bool:
+def _turns(operator: TimeOperator, line: _ValueLine) -> bool:
     """Return whether a timeline has the value that a question is relative to, and values that held by turns."""
     anchor, had = operator.anchor.lower(), {segment.value for segment in line.segments}
-    if anchor and operator.kind in _RELATIVE and not any(value in anchor for value in had):
-        return False
-    sure = choice.by_turns and len(had) > 1
-    if sure and _is_sure(plan, choice):
-        return True
-    if choice.nearness < NEAR_ENOUGH or len(had) < 2:
-        return False
-    shown = plan.core is not None and operator.kind != "as_of"
-    changes = sum(any(seen.change != "is" for seen in heard) for heard, _, _ in line.of.values())
-    return sure or (len(had) <= MOST_VALUES and (shown or changes >= CHANGES * len(had)))
+    relative = bool(anchor) and operator.kind in _RELATIVE
+    return len(had) > 1 and (not relative or any(value in anchor for value in had))
 
 
-WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
+WITHIN = {"current": (20, 40), "as_of": (20, 40), "since": (60, 12)}
 """Places of the ranking within which a thread leads of which nothing tells that its values take each other's place: at most so
 many, and no more than one in so many turns. A question for a state may as well be one for an event ("What did Ana paint in
-May?"), one for a change is hardly one. Chosen on LoCoMo, where hardly a lead is right, and development worlds
-(docs/ranking.md)."""
-MOST_VALUES = 6
-"""Values of a kind that one person may have had: somebody with more has them beside each other, and not by turns."""
-CHANGES = 1 / 3
-"""Of the values of a thread that only a question's tense or a date asks for, so many have to be told as begun or ended where
-nothing tells that they take each other's place: such a question may as well be one for an event."""
-NEAR_ENOUGH = 0.5
-"""Least nearness of a thread to a question that is not plainly one about change."""
+May?"). Chosen on LoCoMo, where hardly a lead is right, and development worlds (docs/ranking.md)."""
+CHANGES_ASKED = ("predecessor", "successor", "first", "last", "changed_back")
+"""Operators of questions for a change, which are hardly for an event."""
 
 
 def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
@@ -493,8 +473,8 @@ def _of_thread(
     # A time so short that what was said in it binds.
     if plan.kind == "as_of" and plan.start and plan.end and plan.end - plan.start <= longest:
         day = round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
-    if not turns:
-        most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
+    if not turns and plan.kind in WITHIN:
+        most, share = WITHIN[plan.kind]
         within = min(most, 1 + len(snapshot.turns.ids) // share)
     # "Ana's cat" is none of the places that she has lived in.
     unlisted = plan.attribute is None and not choice.attributes
