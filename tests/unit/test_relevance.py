@@ -12,12 +12,12 @@ else:
 import numpy as np
 import pytest
 
-from memforest import Config, Evidence, MemForest, QueryResult, UserMemory
+from memforest import Config, MemForest, QueryResult, UserMemory
 from memforest.errors import ModelError
 from memforest.models import BGE_SMALL, MINILM, LocalReranker
 from memforest.models.onnx import OnnxModel
-from memforest.search.relevance import Judge, is_read
-from memforest.search.succession import open_weights
+from memforest.search.relevance import Judge
+from memforest.search.succession import is_read, open_weights
 
 SAID = (
     "The wifi password is hunter2.",
@@ -128,22 +128,24 @@ def test_pinned_statements_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "question"),
+    ("said", "question", "judged"),
     [
-        ("Vivo en Valparaíso, cerca del puerto.", "¿Dónde vivo ahora?"),
-        ("Ich wohne in Bamberg, gleich am Dom.", "Wo wohne ich jetzt?"),
-        ("J'habite à Namur depuis trois ans.", "Où est-ce que j'habite ?"),
-        ("我家就在厦门，出门走五分钟就是海。", "我现在住在哪里？"),
-        ("Ich wohne in Bamberg, und das ist gut so.", "Where do I live?"),
+        ("Vivo en Valparaíso, cerca del puerto.", "¿Dónde vivo ahora?", True),
+        ("Ich wohne in Bamberg, gleich am Dom.", "Wo wohne ich jetzt?", True),
+        ("J'habite à Namur depuis trois ans.", "Où est-ce que j'habite ?", True),
+        ("我家就在厦门，出门走五分钟就是海。", "我现在住在哪里？", False),
+        ("Я живу в Казани, у самой реки.", "Где я сейчас живу?", False),
+        ("我家就在厦门，出门走五分钟就是海。", "Where do I live?", False),
     ],
 )
-def test_other_languages_are_not_judged(tmp_path: Path, said: str, question: str) -> None:
-    """Of what is not English nothing is said, and nothing is left out."""
+def test_other_scripts_are_not_judged(tmp_path: Path, said: str, question: str, judged: bool) -> None:
+    """Of what is in another script nothing is said, and nothing is left out."""
     with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
         user = forest.user("robin")
         user.add(said, timestamp="2024-01-05T10:00:00+00:00")
-        found: list[Evidence] = list(user.search(question, min_relevance=1))
-        assert [one.relevance for one in found] == [None]
+        (found,) = user.search(question, min_relevance=0)
+        assert (found.relevance is not None) == judged
+        assert len(user.search(question, min_relevance=1)) == 1 - judged
 
 
 def test_without_weights_nothing_is_left_out(tmp_path: Path) -> None:
@@ -154,9 +156,11 @@ def test_without_weights_nothing_is_left_out(tmp_path: Path) -> None:
         assert [one.relevance for one in user.search("What is the wifi password?", min_relevance=1)] == [None]
 
 
-@pytest.mark.parametrize("text", ["wifi", "Where does Zoë live?", "Any tips for São Paulo?", "👍"])
-def test_english_is_read(text: str) -> None:
-    """Names, emoji and single words do not make a text another language's."""
+@pytest.mark.parametrize(
+    "text", ["wifi", "Where does Zoë live?", "¿Dónde vive Ana?", "What is 北京 called?", "👍"]
+)
+def test_latin_letters_are_read(text: str) -> None:
+    """Names, emoji and single words of another script do not make a text that script's."""
     assert is_read(text)
 
 

@@ -68,9 +68,9 @@ from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
 from memforest.search.as_of import Moment, moment_notes
 from memforest.search.cache import Snapshots
 from memforest.search.filters import NodeHit, Prepared, Search, TurnHit, allowed, turn_places
-from memforest.search.relevance import LIKELY, Judge, Relevance, is_read
+from memforest.search.relevance import LIKELY, Judge, Relevance
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.succession import Reader, open_weights, said_later, standing
+from memforest.search.succession import Reader, is_read, open_weights, said_later, standing
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store.database import Database
 from memforest.text import cut, entity_key
@@ -442,9 +442,7 @@ class QueryPath:
             ]
             evidence = made[: len(best)]
             turns = [(one, hit) for one, hit in zip(evidence, best, strict=True) if isinstance(hit, TurnHit)]
-            standings = standing(
-                snapshot, self._reader(asked.question), request, [hit for _, hit in turns[:RANKED]]
-            )
+            standings = standing(snapshot, self._weights(Reader), request, [hit for _, hit in turns[:RANKED]])
             names = index.names(snapshot, found.forest) if found.forest is not None and found.trees else []
             return SearchOutcome(
                 evidence=evidence,
@@ -486,10 +484,6 @@ class QueryPath:
         found = self.steps.reranker if asked.ranking.rerank != 0 else None
         return found if found is None or not weights_for(found.model_id) or is_read(asked.question) else None
 
-    def _reader(self, question: str) -> Reader | None:
-        """Return the weights for what was said later; None also of a question in a script that is not theirs."""
-        return self._weights(Reader) if is_read(question) else None
-
     def _weights(self, kind: type[W]) -> W | None:
         """Return the weights of a kind for the memory's embedder, or None if the package has none."""
         return None if self.embedder is None else open_weights(self.embedder.model_id, kind)
@@ -508,7 +502,7 @@ class QueryPath:
         So only where a question asks how something stands at its present, and what was said later may answer it. What is not sure
         is there only if a cross-encoder `reads` it.
         """
-        weights, first = self._reader(reader.question), best[0] if best else None
+        weights, first = self._weights(Reader), best[0] if best else None
         if (
             weights is None
             or request.ranking.time_order == 0

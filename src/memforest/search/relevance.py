@@ -152,17 +152,3 @@ def _sample(snapshot: Snapshot) -> Ints:
     """Return the statements that stand for all of a memory, by their digests, so that they do not depend on the order of arrival."""
     key = snapshot.facts.key
     return np.sort(np.argsort(key, kind="stable")[:SAMPLE])
-
-
-def is_read(text: str) -> bool:
-    """Return whether a text is in the script of the weights: of its letters half or more are Latin. One without letters is.
-
-    They were fitted to English. What they make of Spanish, French and German is in docs/ranking.md; of Chinese the models know
-    one character in four.
-
-    Example:
-        >>> is_read("Wifi password?"), is_read("¿Dónde vive Ana?"), is_read("安娜住在哪里？")
-        (True, True, False)
-    """
-    letters = [ch for ch in text if ch.isalpha()]
-    return 2 * sum(ch < "\u0250" for ch in letters) >= len(letters)

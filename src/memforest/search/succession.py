@@ -36,7 +36,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
 from memforest.store.snapshot import wordings
-from memforest.text import entity_key
+from memforest.text import entity_key, lexical_tokens
 
 Floats = NDArray[np.float64]
 Row = NDArray[np.float32]
@@ -221,6 +221,20 @@ def _stored(model_id: str) -> Mapping[str, Floats]:
         return {part: stored[part].astype(np.float64) for part in stored.files}
 
 
+def is_read(text: str) -> bool:
+    """Return whether a text is in the script of the weights: of its letters half or more are Latin. One without letters is.
+
+    They were fitted to English. What they make of Spanish, French and German is in docs/ranking.md; of Chinese the models know
+    one character in four.
+
+    Example:
+        >>> is_read("Wifi password?"), is_read("¿Dónde vive Ana?"), is_read("安娜住在哪里？")
+        (True, True, False)
+    """
+    letters = [ch for ch in text if ch.isalpha()]
+    return 2 * sum(ch < "\u0250" for ch in letters) >= len(letters)
+
+
 def said_later(
     tx: Tx, snapshot: Snapshot, reader: Reader, request: Search, keep: Allowed, first: int
 ) -> list[tuple[int, float]]:
@@ -246,9 +260,15 @@ def said_later(
     if len(rows) > NEAREST:
         near = np.maximum(*facts.vectors.cosines_of(question, earlier))[rows]
         rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
-    person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
-    told = [texts[fact] for fact in facts.ids[rows].tolist()]
+    person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[[first, *rows]].tolist())
+    own, *told = (texts[fact] for fact in facts.ids[[first, *rows]].tolist())
     of_person = list(map(person.is_told_of, facts.speaker[rows].tolist(), told))
+    if not is_read(own):  # the vectors know few of its words, so that some have to be shared
+        shared = {*request.tokens, *lexical_tokens(_said(own))}
+        of_person = [
+            here and not shared.isdisjoint(lexical_tokens(_said(text)))
+            for here, text in zip(of_person, told, strict=True)
+        ]
     messages = snapshot.turns.vectors[first_turns(snapshot)[rows]]
     named = np.array(list(map(person.is_named, told)))
     logits = reader.of_messages(question, earlier, facts.vectors[rows], messages, named=named)
