@@ -260,15 +260,15 @@ def said_later(
     if len(rows) > NEAREST:
         near = np.maximum(*facts.vectors.cosines_of(question, earlier))[rows]
         rows = rows[np.sort(np.argsort(-near, kind="stable")[:NEAREST])]
-    person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[[first, *rows]].tolist())
-    own, *told = (texts[fact] for fact in facts.ids[[first, *rows]].tolist())
+    person, texts = Person(snapshot, request.plan), wordings(tx, facts.ids[rows].tolist())
+    told = [texts[fact] for fact in facts.ids[rows].tolist()]
     of_person = list(map(person.is_told_of, facts.speaker[rows].tolist(), told))
-    if not is_read(own):  # the vectors know few of its words, so that some have to be shared
-        shared = {*request.tokens, *lexical_tokens(_said(own))}
-        of_person = [
-            here and not shared.isdisjoint(lexical_tokens(_said(text)))
-            for here, text in zip(of_person, told, strict=True)
-        ]
+    said, asked = list(map(_said, told)), frozenset(request.tokens)
+    if not all(
+        map(is_read, said)
+    ):  # the vectors know few words of another script: one of the question's has to be there
+        shared = [is_read(text) or not asked.isdisjoint(lexical_tokens(text)) for text in said]
+        of_person = [here and own for here, own in zip(of_person, shared, strict=True)]
     messages = snapshot.turns.vectors[first_turns(snapshot)[rows]]
     named = np.array(list(map(person.is_named, told)))
     logits = reader.of_messages(question, earlier, facts.vectors[rows], messages, named=named)
