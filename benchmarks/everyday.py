@@ -4,7 +4,7 @@ Run ``python benchmarks/everyday.py`` (``--help`` for options). `benchmarks/ever
 not see each other's or any rule: how something stood, how it stands since (or an end, or a plan whose day has come, or no change at
 all), six other messages of the same person, and a question about the present. Each case becomes a memory of its own through
 the public API. The first three files were looked at while `memforest.search.succession` was made, and the fourth, in indirect words, while its
-data grew; the fifth was not.
+data grew; the fifth was not. `languages` and `languages_second` are in Spanish, German, French and Chinese; the second was not looked at.
 
 - new: the first evidence is what was said of the change;
 - old: it is the former statement, which is right where nothing changed;
