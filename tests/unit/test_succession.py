@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from memforest import Config, Evidence, MemForest, Ranking
 from memforest.models import BGE_SMALL, MINILM
 from memforest.models.onnx import OnnxModel
-from memforest.read.answer import LATER, with_later
+from memforest.read import answer
+from memforest.read.answer import LATER, ranked, with_later
 from memforest.read.rerank import SearchOutcome, leaf_key, second_look
 from memforest.read.stored import Source
+from memforest.records import OperatorKind, QuestionPlan, TimeOperator
 from memforest.search.succession import STANCES, Reader, open_weights, stances, standing_by
 
 DAY = datetime(2024, 1, 5, 10, tzinfo=timezone.utc)
@@ -174,6 +177,44 @@ def test_a_cross_encoder_has_its_say_in_what_was_said_later(
         assert (later.quote, later.why, first.why) == (MOVED, LATER, "")
         assert (first.end, first.ended_by) == (later.start, later.sources)
         assert after.leads == {leaf_key(later): 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"), [("first", ["third", "second", "plain"]), ("since", ["plain", "third", "second"])]
+)
+def test_what_leads_perhaps_stands_in_the_order_of_time(
+    monkeypatch: pytest.MonkeyPatch, kind: OperatorKind, order: list[str]
+) -> None:
+    """A question for a change believes the timeline more than one for a state does; within it time counts, and not likeness."""
+    monkeypatch.setattr(
+        answer, "rank_logits", lambda _, some, *rest: (np.array([3.0, 0.0, -1.0])[: len(some)], None)
+    )
+    monkeypatch.setattr(answer, "relevance_of", lambda logits, _: [0.5] * len(logits))
+    (piece, _), leads = found(0.0).evidence, {"plain": 0, "second": 1, "third": 2}
+    pieces = [
+        replace(
+            piece,
+            text=name,
+            sources=(Source("s", (name,)),),
+            why=f"{kind}, perhaps: Leeds" if lead else "",
+            perhaps=bool(lead),
+            relevance=0.5,
+        )
+        for name, lead in leads.items()
+    ]
+    given = SearchOutcome(evidence=pieces, trees=[], leads={leaf_key(one): leads[one.text] for one in pieces})
+    done = ranked(given, "Where did Robin live first?", QuestionPlan(operator=TimeOperator(kind)))
+    assert [one.text for one in done.evidence] == order
+
+
+def test_in_a_german_question_only_people_are_names(tmp_path: Path) -> None:
+    """Every noun has a capital there."""
+    with MemForest(tmp_path, Config(embedder="none")) as forest:
+        user = forest.user("Jutta")
+        user.add("Am Samstag war Udo mit der Kasse da, und alles lief gut.")
+        assert "Kasse" in [one.name for one in user.entities()]
+        assert user.search("Wo steht die Kasse von Jutta?").plan.entities == ("Jutta",)
+        assert "Kasse" in user.search("Where is the Kasse of Jutta?").plan.entities
 
 
 def test_saying_the_same_again_ends_nothing() -> None:
