@@ -265,8 +265,8 @@ def said_later(
     of_person = list(map(person.is_told_of, facts.speaker[rows].tolist(), told))
     # Of another script the vectors know few words, so that one of the question's has to be there.
     asked, said = frozenset(request.tokens), map(_said, told)
-    near = (is_read(text) or not asked.isdisjoint(lexical_tokens(text)) for text in said)
-    of_person = [here and own for here, own in zip(of_person, near, strict=True)]
+    shared = (is_read(text) or not asked.isdisjoint(lexical_tokens(text)) for text in said)
+    of_person = [here and own for here, own in zip(of_person, shared, strict=True)]
     messages = snapshot.turns.vectors[first_turns(snapshot)[rows]]
     named = np.array(list(map(person.is_named, told)))
     logits = reader.of_messages(question, earlier, facts.vectors[rows], messages, named=named)
