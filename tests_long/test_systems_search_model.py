@@ -81,9 +81,9 @@ def shown(found: IndexResult) -> list[tuple[int, int, float, int, str]]:
 
 
 def check_order(hits: list[TurnHit], snapshot: Snapshot) -> None:
-    """Check that hits stand by score, and those of equal scores by when they were said."""
+    """Check that hits stand by score behind what leads, and those of equal scores by when they were said."""
     places = turn_places(snapshot)
-    keys = [(-round(hit.score, 9), int(places[hit.turn])) for hit in hits]
+    keys = [(-hit.lead, -round(hit.score, 9), int(places[hit.turn])) for hit in hits]
     assert keys == sorted(keys)
 
 
