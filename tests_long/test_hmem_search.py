@@ -102,9 +102,9 @@ def test_without_the_tree_turns_stand_by_themselves(
     how: dict[str, Any] = {"scope": scope, "similarity_of": similarity_of, "entity": 0, "known": 0}
     bare, short = asked(forest, tree=False, **how), asked(forest, **{**how, "scope": "short"})
     assert {one.kind for one in bare.evidence} == {"turn"}
-    # What one person says again in the same words is one piece of evidence.
-    said = {(turn["speaker"], turn["content"]) for turns in talk(1).values() for turn in turns}
-    assert len(bare.evidence) == len(said)
+    # What one person says again in the same words is one piece of evidence, with all of its turns as sources.
+    turns = [turn for one in bare.evidence for source in one.sources for turn in source.turn_ids]
+    assert len(turns) == sum(map(len, talk(1).values()))
     assert {one.kind for one in short.evidence} == {"fact", "turn"}
     if similarity_of == "cosine":
         question, *rows = asyncio.run(
