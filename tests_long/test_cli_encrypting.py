@@ -133,7 +133,7 @@ def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path)
 @encrypted
 def test_the_terminal_is_asked_without_showing_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new key twice, so that a slip locks nobody out."""
-    monkeypatch.setattr("memforest.cli.transfer._can_ask", lambda: True)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
     assert run("encrypt", stdin=f"{HEX}\n").exit_code == 0
     assert run("rekey", stdin=f"{HEX}\n{NEW}\n{NEW}\n").exit_code == 0
     assert run("users", MEMFOREST_KEY=NEW).output == "me\n"

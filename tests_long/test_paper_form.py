@@ -380,11 +380,10 @@ def test_a_root_that_is_a_leaf_is_what_it_stands_for(tmp_path: Path) -> None:
 
 
 def test_time_filters_hold_for_what_was_reached(folder: Path) -> None:
-    """What was said later is no evidence for an earlier time."""
+    """What was said later is no evidence for an earlier time; what somebody sold before is sold then."""
     for evidence in ("reached", "roots"):
         found = ask(folder, evidence=evidence, during=("2024-03-03", "2024-03-06"))
-        days = {one.said.day for one in found.evidence if one.kind != "memory"}
-        assert days <= {3, 4, 5}
+        assert all(one.said.day <= 5 for one in found.evidence if one.kind != "memory")
     assert ask(folder, evidence="reached", during=("2024-03-03", "2024-03-06")).evidence
 
 

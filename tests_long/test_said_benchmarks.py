@@ -69,7 +69,7 @@ def test_failures_are_shown_of_the_own_set_only(
 
 def test_the_other_sets_share_what_they_promise_to_share() -> None:
     """Swapped has the own sentences and no own value; second has neither an attribute, a value nor a sentence of them."""
-    own, swapped, second = (load_phrasing(which) for which in SETS)
+    own, swapped, second, _ = (load_phrasing(which) for which in SETS)
     assert set(swapped.attribute) == set(own.attribute)
     for name, attribute in own.attribute.items():
         other = swapped.attribute[name]
@@ -78,7 +78,7 @@ def test_the_other_sets_share_what_they_promise_to_share() -> None:
     assert not set(second.attribute) & set(own.attribute)
     assert not sentences(second.attribute) & sentences(own.attribute)
     with pytest.raises(ValueError, match="no set"):
-        load_phrasing("third")
+        load_phrasing("fourth")
 
 
 def second_values(attributes: object) -> set[str]:
