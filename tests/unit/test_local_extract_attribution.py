@@ -149,3 +149,14 @@ def test_statement_in_front_of_a_question_is_kept() -> None:
 def test_simple_spanish_gets_the_name(said: str, named: str) -> None:
     """A known verb at the start becomes third person; anything else is left as it is."""
     assert with_names(said, Voices("Lucía", None), "es") == named
+
+
+def test_a_name_of_signs_does_not_grow_a_text_without_bound() -> None:
+    """What a short form becomes is not replaced again: each sign becomes one name at most, however many short forms there are."""
+    name, text = "👍" * 40, "👍" * 60
+    shorts = tuple(("👍" * size, name) for size in range(3, 40))
+    told = with_names(text, Voices("Ana", None, shorts), "en")
+    assert len(told) <= len(text) * len(name)
+    assert with_names(
+        "Mel met Ben.", Voices("Ana", None, (("Mel", "Melanie"), ("Mela", "Melanie"))), "en"
+    ) == ("Melanie met Ben.")

@@ -85,10 +85,10 @@ def with_names(text: str, voices: Voices | None, language: Code) -> str:
     past = verb in _EN["irregular_past"] or verb.endswith(("ed", "ing"))
     if past and verb not in _EN["not_elided"] | _EN["ed_bases"]:
         text = f"I {'is ' * verb.endswith('ing')}{text[0].lower()}{text[1:]}"
-    text = _PERSON.sub(name, text)
-    for short, full in voices.nicknames:
-        text = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", full.replace("\\", r"\\"), text)
-    return text
+    text, called = _PERSON.sub(name, text), dict(voices.nicknames)
+    short = "|".join(map(re.escape, sorted(called, key=len, reverse=True)))
+    # All at once: what one of them becomes is no other one's to change.
+    return re.sub(rf"(?<!\w)(?:{short})(?!\w)", lambda found: called[found[0]], text) if short else text
 
 
 _VERBS = load_word_tables("es")["verbs"]
