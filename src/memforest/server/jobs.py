@@ -267,8 +267,11 @@ class Intake:
 
     def counts(self) -> dict[str, int]:
         """Return the number of jobs by state: queued and running now, and ended in this process."""
-        now: Counter[str] = Counter(job.state for job in self._live.values() if job.ended_ms is None)
-        return {"queued": 0, "running": 0, **now, **self._ended}
+        found = Counter({"queued": 0, "running": 0, **self._ended})
+        found.update(
+            job.state for job in self._live.values()
+        )  # one that has ended is live until it is stored
+        return found
 
     @property
     def watchers(self) -> int:
