@@ -268,9 +268,8 @@ class Intake:
     def counts(self) -> dict[str, int]:
         """Return the number of jobs by state: queued and running now, and ended in this process."""
         found = Counter({"queued": 0, "running": 0, **self._ended})
-        found.update(
-            job.state for job in self._live.values()
-        )  # one that has ended is live until it is stored
+        # One that has ended is live until it is stored.
+        found.update(job.state for job in self._live.values())
         return found
 
     @property
