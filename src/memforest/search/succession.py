@@ -102,13 +102,14 @@ class Reader:
     def logits(self, question: Floats, earlier: Floats, later: Floats, *, named: NDArray[np.bool_]) -> Floats:
         """Return how likely each of some later statements, shape (n, d), is a successor of an earlier one, shape (n,).
 
+        `earlier` has one for all of them, shape (d,), or one for each.
         `named`, shape (n,): which of them name the person that the question names; what they tell is not somebody else's.
         """
-        each = (len(later), 1)
-        before = stances(np.tile(earlier, each), self.said, self.stance)
+        first = np.broadcast_to(earlier, later.shape)
+        before = stances(first, self.said, self.stance)
         found = features(
-            np.tile(question, each) - self.asked,
-            np.tile(earlier, each) - self.said,
+            np.broadcast_to(question, later.shape) - self.asked,
+            first - self.said,
             later - self.said,
             _of_person(before, named),
             _of_person(stances(later, self.said, self.stance), named),
@@ -295,12 +296,11 @@ def standing(
     of_fact = [snapshot.facts.vectors[hit.fact] if hit.fact >= 0 else turns.vectors[hit.turn] for hit in hits]
     rows, messages, said = np.array(of_fact), turns.vectors[at], turns.said_ms[at]
     likely = np.zeros((len(hits), len(hits)))
-    for row, vector in enumerate(rows):
-        later = np.flatnonzero(said >= said[row] + APART_MS)
-        if len(later):
-            none = np.zeros(len(later), dtype=np.bool_)
-            logits = reader.of_messages(question, vector, rows[later], messages[later], named=none)
-            likely[row, later] = 1 / (1 + np.exp(-logits))
+    first, last = np.nonzero(said >= said[:, None] + APART_MS)
+    if len(first):
+        none = np.zeros(len(first), dtype=np.bool_)
+        logits = reader.of_messages(question, rows[first], rows[last], messages[last], named=none)
+        likely[first, last] = 1 / (1 + np.exp(-logits))
     return most_of(likely)
 
 
