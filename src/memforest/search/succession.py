@@ -108,7 +108,7 @@ class Reader:
         first = np.broadcast_to(earlier, later.shape)
         before = stances(first, self.said, self.stance)
         found = features(
-            np.broadcast_to(question, later.shape) - self.asked,
+            question[None] - self.asked,
             first - self.said,
             later - self.said,
             _of_person(before, named),
@@ -232,7 +232,7 @@ def is_read(text: str) -> bool:
         >>> is_read("Wifi password?"), is_read("¿Dónde vive Ana?"), is_read("安娜住在哪里？")
         (True, True, False)
     """
-    letters = [ch for ch in text if ch.isalpha()]
+    letters = () if text.isascii() else [ch for ch in text if ch.isalpha()]
     return 2 * sum(ch < "\u0250" for ch in letters) >= len(letters)
 
 
