@@ -98,7 +98,10 @@ def test_events_tell_counts_in_order_and_go_on_behind_one(folder: Path) -> None:
         assert (first.id, first.kind, first.data["turns"]) == (1, "received", 2)
         access.taking().go.set()
         rest = [one async for one in watching]
-        assert [one.id for one in rest] == list(range(2, 2 + len(rest)))
+        # Of events of one kind the last one is kept, so a watcher that looks late misses numbers.
+        numbers = [one.id for one in rest]
+        assert numbers[0] > 1
+        assert numbers == sorted(set(numbers))
         kinds = [one.kind for one in rest]
         assert {"extracted", "refreshed"} <= set(kinds)
         assert kinds[-1] == "finished"
