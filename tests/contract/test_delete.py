@@ -242,3 +242,14 @@ def test_what_was_deleted_is_told_as_a_count_to_the_past(anna: UserMemory) -> No
     assert found.warnings
     assert [one.kind for one in anna.changes("2024-06-01")].count("deleted") >= 1
     assert not [one for one in anna.changes("2024-01-01", limit=1000) if "Lille" in one.text]
+
+
+def test_a_replaced_turn_leaves_no_word_in_a_correction(anna: UserMemory, woods: MemForest) -> None:
+    """Also where another sentence of it stays, and of a correction of what a correction has made."""
+    anna.add(said("I met Zoltan in Narvik. She works there now."), session_id="talk")
+    for text in ("I saw Zoltan in Rome.", "I saw Zoltan in Rome twice."):
+        anna.update(fact(anna, "Zoltan").fact_id, text)
+    woods.ingest_session("anna", "talk", said("She works there now. I own a kiln."), replace=True)
+    assert anna.verify(deleted=["Zoltan", "Narvik"]).ok
+    assert not holding(anna.list(verdict="corrected"), "Zoltan")
+    assert holding(anna.list(), "kiln")

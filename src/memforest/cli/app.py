@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import keyword
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -121,6 +122,8 @@ class Root(click.Group):
         options = given[: given.index("--")] if "--" in given else given
         call = Call(as_json="--json" in options)
         _be_robust()
+        # Threads of BLAS spin while they wait for one another: half of a search's processor time. numpy is yet to be loaded.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             code = super().main(
                 args, prog_name or "memforest", **{**extra, "standalone_mode": False, "obj": call}

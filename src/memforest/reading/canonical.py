@@ -490,6 +490,8 @@ class EntityBook:
     _tx: Tx
     labels: dict[int, str] = field(default_factory=dict)
     """Of the entities that the book has found or made."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Key -> the label of an entity that is known elsewhere; others are labelled by the first name that is met."""
     rows: dict[str, int | None] = field(default_factory=dict)
     """Key -> row id; None for one that was looked for and is not there."""
     _kinds: dict[int, EntityKind] = field(default_factory=dict)
@@ -548,7 +550,7 @@ class EntityBook:
             # Nobody else takes one before `write` does: the transaction is this writer's.
             self._free = self._free or meta.take_ids(self._tx, "entity", 0)
             self.rows[key] = row = self._free + len(self._new)
-            self._new[row], self.labels[row], self._kinds[row] = key, name, kind
+            self._new[row], self.labels[row], self._kinds[row] = key, self.known.get(key, name), kind
         elif facts.KINDS.index(kind) < facts.KINDS.index(self._kinds[row]):
             self._kinds[row] = kind
             self._changed |= {row} - self._new.keys()

@@ -102,11 +102,6 @@ def stored_vectors(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, 
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def copy_vectors(tx: Tx, kind: ItemKind, rows: Iterable[tuple[int, bytes, bytes]]) -> None:
-    """Insert (item, digest, packed vector) rows from another memory's `stored_vectors`; the items have no vector yet."""
-    tx.executemany(f"INSERT INTO {VECTOR_TABLES[kind]} VALUES (?, ?, ?)", rows)
-
-
 def dimension(tx: Tx) -> int | None:
     """Return the length of the memory's vectors, None while it has none."""
     for table in VECTOR_TABLES.values():

@@ -60,11 +60,6 @@ def facts_worded(tx: Tx, wordings: Collection[bytes]) -> dict[int, bytes]:
     return dict(sorted(found.items()))
 
 
-def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
-    """Return the digests of facts' wordings."""
-    return tx.pairs(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
-
-
 NO_DATES = "[]"
 
 
@@ -495,13 +490,6 @@ def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[tuple[str, int,
         f"SELECT key, entity, occurrence FROM alias_use WHERE occurrence {AMONG} ORDER BY key, occurrence",
         (tx.ids(occurrence_rows),),
     ).fetchall()
-
-
-def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
-    """Return how many occurrences facts have."""
-    return tx.pairs(
-        f"SELECT fact, count(*) FROM occurrence WHERE fact {AMONG} GROUP BY fact", (tx.ids(facts),)
-    )
 
 
 SPEAKS = 1

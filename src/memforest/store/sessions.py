@@ -390,17 +390,6 @@ def chunks(
     return [ChunkRow(*(*row[:-1], tuple(map(tuple, json.loads(row[-1]))))) for row in found]
 
 
-def copy_chunks(tx: Tx, session: int, copied: Sequence[ChunkRow]) -> range:
-    """Insert chunks as they are elsewhere, and return their rows here; the session has the status that its chunks have."""
-    rows = range(meta.take_ids(tx, "chunk", 0), meta.take_ids(tx, "chunk", 0) + len(copied))
-    add_chunks(tx, session, [(one.ordinal, one.first, one.last) for one in copied])
-    done = [
-        (row, one.status, one.maker, one.reason, one.skipped) for row, one in zip(rows, copied, strict=True)
-    ]
-    finish_chunks(tx, session, done)
-    return rows
-
-
 def finish_chunks(
     tx: Tx,
     session: int,

@@ -28,6 +28,7 @@ from memforest.reading.canonical import (
     EntityBook,
     FactPlan,
     PlacedFact,
+    Same,
     Signature,
     plan_facts,
     signature,
@@ -95,19 +96,7 @@ def commit(tx: Tx, work: ExtractedSession, stored_ms: int, done: CommittedSessio
     if not work.outcomes:
         return
     ensure_wordings(tx)
-    said = work.statements
-    ids = {one.fact_id for one in said}
-    ids |= {work.same[one].fact_id for one in ids if one in work.same}
-    stored = facts_rows.rows_of_ids(tx, ids)
-    vectors = {
-        one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
-    }
-    near = near_facts(
-        tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
-    )
-    plans = plan_facts(
-        said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
-    )
+    plans = planned(tx, work.statements, work.vectors, work.threshold, work.same)
     _write_facts(tx, work, plans, stored_ms, done)
     is_whole = sessions.finish_chunks(
         tx,
@@ -137,6 +126,22 @@ def commit(tx: Tx, work: ExtractedSession, stored_ms: int, done: CommittedSessio
     if is_whole:
         drop_chosen(tx)
     meta.bump(tx)
+
+
+def planned(
+    tx: Tx,
+    said: Sequence[PlacedFact],
+    vectors: Mapping[bytes, NDArray[np.float32]],
+    threshold: float | None,
+    same: Mapping[str, Same],
+) -> list[FactPlan]:
+    """Return which facts statements are, of those that are stored and of new ones; see `ExtractedSession`."""
+    ids = {one.fact_id for one in said}
+    ids |= {same[one].fact_id for one in ids if one in same}
+    stored = facts_rows.rows_of_ids(tx, ids)
+    own = {one.fact_id: vectors[key] for one in said if (key := digest(one.candidate.text)) in vectors}
+    near = near_facts(tx, [one.candidate for one in said if one.fact_id in own.keys() - stored], threshold)
+    return plan_facts(said, stored_ids=stored, vectors=own, stored=near, threshold=threshold, same=same)
 
 
 def _still_open(tx: Tx, work: ExtractedSession, done: CommittedSession) -> ExtractedSession:
@@ -267,7 +272,7 @@ def _write_facts(
                 )
             )
     rows = facts_rows.add_occurrences(tx, occurrences, [one.turns for _, one in said])
-    naming = Naming(tx, EntityBook(tx))
+    naming = Naming(tx, EntityBook(tx, known=work.labels))
     names = [*work.stored.speakers]
     for _, one in said:
         names += [one.candidate.speaker, *(mention.name for mention in one.candidate.mentions)]

@@ -14,12 +14,13 @@ from types import MappingProxyType
 
 from memforest.read.quoting import sentences_said
 from memforest.reading.tokens import SentenceSpan, split_sentences
-from memforest.store import corrections, erase, facts
+from memforest.store import corrections, erase, facts, sessions
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
 from memforest.store.sessions import turns_of_session, turns_with_ids
 from memforest.text import STOP_WORDS, entity_key, fold, lexical_tokens, words
-from memforest.write.reword import identity_of
+from memforest.write.corrections import settle_verdicts
+from memforest.write.reword import identity_of, without_occurrences
 from memforest.write.sessions import CONTEXT_TURNS
 
 RUN = 4
@@ -326,8 +327,19 @@ def _said_at(tx: Tx, places: Iterable[tuple[int, bytes]], left: Mapping[int, str
     return frozenset(found)
 
 
-def sweep_corrections(tx: Tx, session_id: str) -> None:
-    """Delete the corrections at a session that was replaced whose sentences it does not have any more."""
-    freed = free_corrections(tx, (session_id,))
+def sweep_corrections(tx: Tx, session_id: str, said: frozenset[str]) -> None:
+    """Free the corrections at a session that was overwritten from what it does not say any more.
+
+    Args:
+        tx: the write transaction.
+        session_id: the session.
+        said: the words of the turns that it had.
+    """
+    found = sessions.find_session(tx, session_id)
+    left = [] if found is None else turns_of_session(tx, found.row)
+    lost = said.difference(*(content_words(turn.speaker, turn.text) for turn in left))
+    freed = free_corrections(tx, (session_id,), lost={0: lost})  # of no chunk: those are read anew
+    without_occurrences(tx, freed.made)
     erase.drop_stray_places(tx, freed.changed, (session_id,))
-    erase.drop_corrections(tx, {row for row in freed.gone if not erase.occurrences_made(tx, (row,))})
+    erase.drop_corrections(tx, freed.gone)
+    settle_verdicts(tx, facts.rows_of_ids(tx, freed.statements).values())

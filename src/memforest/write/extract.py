@@ -68,6 +68,8 @@ class ExtractedSession:
     """Least cosine of a near merge."""
     same: Mapping[str, Same] = field(default_factory=dict)
     """A judge's verdicts: identity of a new statement -> what says the same."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Key -> how an entity is called, if it is new; of others the first name that is met counts."""
     spent: Ledger = field(default_factory=Ledger)
     """What extracting and embedding cost."""
     embeds: Mapping[str, int] = field(default_factory=dict)

@@ -20,21 +20,21 @@ from memforest.read.results import usage
 from memforest.read.summaries import Summaries
 from memforest.reading.canonical import Same
 from memforest.reading.timestamps import keep_zone
-from memforest.search.vectors import digest, keep_embedder
+from memforest.search.vectors import keep_embedder
 from memforest.store import artifacts, meta
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.derived import unpack_vectors
 from memforest.store.sessions import Origin
 from memforest.store.upkeep import purge
 from memforest.times import to_ms
 from memforest.trees.refresh import Refreshed
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
+from memforest.write.commit import planned
 from memforest.write.erase_corrections import sweep_corrections
-from memforest.write.extract import NewFacts, find_same
-from memforest.write.merge_copy import copy_sessions, merge_choices
-from memforest.write.merge_match import coming_facts, match, merge_corrections, new_corrections
+from memforest.write.extract import ExtractedSession, find_same
+from memforest.write.merge_copy import copy_sessions, extracted, merge_choices
+from memforest.write.merge_corrections import merge_corrections, new_corrections
 from memforest.write.merge_plan import MergeOptions, Merging, Plan, SessionPlan, batches
 
 BATCH_TURNS = 1_024
@@ -75,7 +75,7 @@ class _Merge:
         merging, corrections = await to_thread(self._begin, plan)
         merging.same = await self._judged(plan)
         done = await self._copy(plan, merging)
-        if merging.reworded:
+        if self._embedder is not None:
             await self._writer.fill_vectors()
         with self._timer.timed("place"):
             copied = await to_thread(self._take_over, merging)
@@ -84,7 +84,7 @@ class _Merge:
             plan,
             done,
             facts_inserted=len(merging.new_facts),
-            facts_merged=len(merging.facts) - len(merging.new_facts),
+            facts_merged=len(merging.done.facts - merging.new_facts),
             entities_added=len(merging.new_entities),
             corrections_added=corrections,
             summaries_copied=copied,
@@ -92,7 +92,7 @@ class _Merge:
             nodes_dirty=refreshed.left,
             warnings=(
                 *plan.notes,
-                *merging.warnings,
+                *merging.done.warnings,
                 *refreshed.failures,
                 *current_ledger().warnings,
             ),
@@ -121,18 +121,24 @@ class _Merge:
     def _dry(self, plan: Plan) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.read() as source, self._db.read() as tx:
-            reading = coming_facts(source, plan)
-            joined = match(tx, reading, plan.names, self._writer.threshold, {})
+            coming = self._coming(source, plan)
+            said = [one for work in coming for one in work.statements]
+            vectors = {key: vector for work in coming for key, vector in work.vectors.items()}
+            same = {key: one for work in coming for key, one in work.same.items()}
+            joins = [one.joins for one in planned(tx, said, vectors, self._writer.threshold, same)]
             new = new_corrections(tx, source, plan)
         return self._result(
             plan,
             plan.sessions,
             dry_run=True,
-            facts_inserted=len(reading.facts) - len(joined),
-            facts_merged=len(joined),
+            facts_inserted=joins.count(None),
+            facts_merged=len({*joins} - {None}),
             corrections_added=len(new),
             warnings=plan.notes,
         )
+
+    def _coming(self, source: Tx, plan: Plan) -> list[ExtractedSession]:
+        return [extracted(source, plan, one) for one in plan.sessions if one.how != "same"]
 
     def _begin(self, plan: Plan) -> tuple[Merging, int]:
         """Store whose memory is merged, and what people decided there; from here on merging again changes no names."""
@@ -151,19 +157,11 @@ class _Merge:
         if judge is None or self._embedder is None or not plan.vectors:
             return {}
         with self._timer.timed("judge"):
-            new = await self._other.reading(self._statements, plan)
+            coming = await self._other.reading(self._coming, plan)
+            new = [(work.statements, work.vectors) for work in coming]
             return await find_same(
-                judge, self._db, self._writer.cache, [new], self._embedder.model_id, among=False
+                judge, self._db, self._writer.cache, new, self._embedder.model_id, among=False
             )
-
-    def _statements(self, source: Tx, plan: Plan) -> NewFacts:
-        reading = coming_facts(source, plan)
-        said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
-        vectors = {
-            digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
-            for row, stored in reading.vectors.items()
-        }
-        return said, vectors
 
     async def _copy(self, plan: Plan, merging: Merging) -> list[SessionPlan]:
         """Copy the sessions that are not here, some in a transaction; return what all of them became."""
@@ -177,10 +175,9 @@ class _Merge:
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await to_thread(merge_choices, self._db, self._other, plan.names)
-        over = [one.session_id for one in plan.sessions if one.over is not None]
-        if over:
-            await self._db.writing(self._sweep, over)
-        if merging.cut or over:
+        if merging.over:
+            await self._db.writing(self._sweep, merging.over)
+        if merging.cut or merging.over:
             await to_thread(self._writer.sweep)
             await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
         return done
@@ -189,10 +186,10 @@ class _Merge:
         with self._other.read() as source, self._db.write() as tx:
             return copy_sessions(tx, source, merging, part)
 
-    def _sweep(self, tx: Tx, sessions: Sequence[str]) -> None:
+    def _sweep(self, tx: Tx, over: Mapping[str, frozenset[str]]) -> None:
         """Delete the corrections of what was overwritten."""
-        for session_id in sessions:
-            sweep_corrections(tx, session_id)
+        for session_id, said in over.items():
+            sweep_corrections(tx, session_id, said)
         meta.bump(tx)
 
     async def _refresh(self) -> Refreshed:

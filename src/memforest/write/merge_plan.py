@@ -25,14 +25,15 @@ from memforest.read.quoting import copy_digests, derived_id, holds, root_id
 from memforest.reading.canonical import Same, speaker_key
 from memforest.reading.timestamps import stored_zone
 from memforest.reading.tokens import split_sentences
-from memforest.store import facts, meta, sessions
+from memforest.store import facts as facts_rows
+from memforest.store import meta, sessions
 from memforest.store.connections import Tx, sqlite_damage
 from memforest.store.database import Database
 from memforest.store.erase import deleted
 from memforest.store.facts import EntityRow
 from memforest.store.sessions import Origin, SessionRow, StoredTurn, origins, put_origin, turns_of_session
 from memforest.times import shown
-from memforest.write.corrections import Settled
+from memforest.write.commit import CommittedSession
 from memforest.write.erase_corrections import without
 from memforest.write.turns import check_id
 
@@ -142,7 +143,7 @@ def _owner(
         return {key: owner.label}
     owners = {speaker_key(owner.label): owner.user_id}
     owners |= {speaker_key(one.label): one.user_id for one in known}
-    if key not in owners or not all(facts.entities_with_keys(one, (key,)) for one in (source, tx)):
+    if key not in owners or not all(facts_rows.entities_with_keys(one, (key,)) for one in (source, tx)):
         return {}
     if asked.same_person is None:
         raise InputError(
@@ -159,7 +160,7 @@ def _known_key(source: Tx, name: object, what: str) -> str:
         InputError: if it is no name, or nobody and nothing there is called so.
     """
     key = speaker_key(check_id(name, what))
-    if key is None or not facts.entities_with_keys(source, (key,)):
+    if key is None or not facts_rows.entities_with_keys(source, (key,)):
         raise InputError(f"{what}: nobody and nothing in the memory that is merged is called {shown(name)}")
     return key
 
@@ -380,40 +381,38 @@ class Merging:
     threshold: float | None
     origins: Mapping[int | None, int | None] = field(default_factory=dict)
     """Row ids of origins there -> here; those of the other memory's own turns are under None."""
-    corrections: dict[int, int] = field(default_factory=dict)
-    """Updates there -> here, of those whose statements stand here."""
     decided: dict[tuple[str, str], list[tuple[int, bytes]]] = field(default_factory=dict)
     """(session, turn) there -> corrections here, and the digests of the sentences that they are about."""
-    places: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """Session and chunk there -> here, of those chunks that are called otherwise here."""
     same: Mapping[str, Same] = field(default_factory=dict)
-    facts: dict[int, int] = field(default_factory=dict)
-    """Facts there -> here."""
+    """A judge's verdicts, by the identity of the statement that is merged."""
+    done: CommittedSession = field(default_factory=CommittedSession)
+    """What was written."""
     new_facts: set[int] = field(default_factory=set)
-    """Rows there of the facts that were made here."""
+    """Rows here of the facts that were made."""
     new_entities: set[int] = field(default_factory=set)
-    """Rows here of the entities that were made."""
-    reworded: bool = False
-    """Whether there is a fact or a turn without a vector now."""
+    """Likewise of entities."""
     cut: bool = False
     """Whether something was deleted that was copied."""
-    warnings: dict[str, None] = field(default_factory=dict)
-    """What the caller should know of corrections; each once."""
+    over: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Session that was overwritten -> the words of the turns that it had."""
 
-    @property
-    def names(self) -> Names:
-        """Who is called otherwise here."""
-        return self.plan.names
 
-    def settle(self, settled: Settled) -> None:
-        """Note the outcome of applying corrections."""
-        self.reworded |= settled.unembedded
-        self.warnings |= dict.fromkeys(settled.warnings)
-
-    def tie(self, tie: str) -> str:
-        """Return the place of a statement, which begins with its session and chunk, as it is here."""
-        session_id, chunk, rest = tie.split("\x1f", 2)
-        return "\x1f".join((*self.places.get((session_id, chunk), (session_id, chunk)), rest))
+def called_in(source: Tx, facts: Collection[int], names: Names) -> dict[int, list[tuple[str, str]]]:
+    """Return fact -> (name there, name here), short forms included, of those in it who are called otherwise here."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    if not names:
+        return found
+    mentions = facts_rows.mentions(source, facts)
+    entities = facts_rows.entities(source, {one.entity for one in mentions})
+    short: dict[tuple[int, int], set[str]] = {}
+    for key, entity, occurrence in facts_rows.alias_uses(source, {one.occurrence for one in mentions}):
+        short.setdefault((occurrence, entity), set()).add(key)
+    for one in mentions:
+        there = entities[one.entity]
+        if (label := names.here.get(there.key)) is not None:
+            keys = short.get((one.occurrence, one.entity), ())
+            found.setdefault(one.fact, []).extend((name, label) for name in (there.label, *keys))
+    return found
 
 
 def check_source(source: Database, target: Path) -> None:
@@ -499,10 +498,10 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
 
 def _joined(tx: Tx, source: Tx, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who takes part in both memories under one name, and what else has one name in both."""
-    here = {one.key: one for one in facts.entities(tx).values()}
+    here = {one.key: one for one in facts_rows.entities(tx).values()}
     people: list[str] = []
     things: list[str] = []
-    for one in sorted(facts.entities(source).values(), key=lambda entity: entity.key):
+    for one in sorted(facts_rows.entities(source).values(), key=lambda entity: entity.key):
         key, label = names.entity(one)
         if key in here:
             takes_part = "participant" in (one.kind, here[key].kind)

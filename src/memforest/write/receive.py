@@ -21,8 +21,8 @@ from memforest.read.views import known_shares, unknown_note
 from memforest.reading.periods import window_of
 from memforest.reading.timestamps import keep_zone, learn_order, order_of, zone_of
 from memforest.records import Turn
-from memforest.search.vectors import index_tokens, keep_embedder
-from memforest.store import derived, meta, sessions
+from memforest.search.vectors import keep_embedder
+from memforest.store import meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
 from memforest.store.database import Database
@@ -31,17 +31,25 @@ from memforest.store.sessions import (
     SessionRow,
     StoredTurn,
     WriteKey,
-    insert_turns,
     move_keys,
     turns_behind,
     turns_of_session,
 )
 from memforest.text import cut
-from memforest.times import floor_ms, from_ms, to_ms
+from memforest.times import floor_ms, to_ms
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
-from memforest.write.erase_corrections import sweep_corrections
+from memforest.write.erase_corrections import content_words, sweep_corrections
 from memforest.write.remember import remember
-from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, load, named_apart
+from memforest.write.sessions import (
+    KeyedWrite,
+    StoredSession,
+    additions,
+    clash_of,
+    keyed,
+    load,
+    named_apart,
+    store_turns,
+)
 from memforest.write.turns import SessionInput, check_id, read_turns, redacted
 
 OUT_OF_ORDER = "{} turn(s) came out of order; all are stored, in the order of their times"
@@ -221,7 +229,8 @@ class Receiver:
         if replaced:  # no merge may bring back what was overwritten, and no correction keep it
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
             note_deleted(tx, {one for turn in there for one in gone_digests(turn, None)} - left)
-            sweep_corrections(tx, session_id)
+            said = (content_words(turn.speaker, turn.text) for turn in there)
+            sweep_corrections(tx, session_id, frozenset[str]().union(*said))
         unfinished = found is not None and not turns and row in sessions.unfinished(tx)
         behind = 0 if found is None else sum(to_ms(turn.said) < found.end_ms for turn in turns)
         return StoredSession(
@@ -267,12 +276,7 @@ def _store_turns(
         take_out(tx, [turn.row for turn in kept])
         drop_turns(tx, [turn.row for turn in kept])
     turns = sorted([*kept, *new], key=attrgetter("said_ms"))  # of one time, those that were there first
-    rows = insert_turns(tx, [turn._replace(ordinal=at) for at, turn in enumerate(turns, first)])
-    words = [
-        (row, " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms))))
-        for row, turn in zip(rows, turns, strict=True)
-    ]
-    derived.add_words(tx, "turn", words)
+    store_turns(tx, [turn._replace(ordinal=at) for at, turn in enumerate(turns, first)])
     begin = min([first, *(chunk.first for chunk in again)])
     ordinal = again[0].ordinal if again else max((chunk.ordinal + 1 for chunk in chunks), default=0)
     last = first + len(turns) - 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from memforest.reading.canonical import (
@@ -172,22 +171,12 @@ def ensure_wordings(tx: Tx) -> None:
     facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in facts_rows.iter_facts(tx)])
 
 
-def insert_facts(
-    tx: Tx,
-    new: Sequence[FactRow],
-    wordings: Mapping[int, bytes] = MappingProxyType({}),
-    words: Mapping[int, str] = MappingProxyType({}),
-) -> list[FactRow]:
-    """Insert facts with their wording digests and word rows, and return them with their row ids.
-
-    The `row` of each is ignored, but for what is known by it of its wording and words elsewhere.
-    """
-    rows = add_facts(tx, new)
-    placed = list(zip(rows, new, strict=True))
-    digests = [(row, wordings.get(one.row) or fact_signature(one).digest) for row, one in placed]
-    facts_rows.put_wordings(tx, digests)
-    derived.add_words(tx, "fact", [(row, words.get(one.row) or _words(one)) for row, one in placed])
-    return [replace(one, row=row) for row, one in placed]
+def insert_facts(tx: Tx, new: Sequence[FactRow]) -> list[FactRow]:
+    """Insert facts with their wording digests and word rows, and return them with their row ids; the `row` of each is ignored."""
+    placed = [replace(one, row=row) for row, one in zip(add_facts(tx, new), new, strict=True)]
+    facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in placed])
+    derived.add_words(tx, "fact", [(one.row, _words(one)) for one in placed])
+    return placed
 
 
 def _words(fact: FactRow) -> str:

@@ -23,13 +23,14 @@ from memforest.read.results import ChunkReport, IngestResult
 from memforest.reading.timestamps import order_of
 from memforest.records import UNSPOKEN_ROLES, Chunk, Refused, Turn
 from memforest.search.timeline import superseded_facts
-from memforest.search.vectors import VectorMaker, digest, turn_text
+from memforest.search.vectors import VectorMaker, digest, index_tokens, turn_text
 from memforest.store import corrections, derived, facts, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.corrections import Correction
 from memforest.store.database import Database
-from memforest.store.sessions import ChunkRow, WriteKey, damaged_turns
+from memforest.store.sessions import ChunkRow, StoredTurn, WriteKey, damaged_turns, insert_turns
 from memforest.text import cut
+from memforest.times import from_ms
 from memforest.write.corrections import EarlierResults
 from memforest.write.turns import SessionInput, check_id
 
@@ -140,6 +141,17 @@ def load(
         damaged=damaged,
         understood=corrections.remembered_at(tx, stored.row),
     )
+
+
+def store_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:
+    """Insert turns with their word rows; return their row ids, in order."""
+    rows = insert_turns(tx, new)
+    words = [
+        (row, " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms))))
+        for row, turn in zip(rows, new, strict=True)
+    ]
+    derived.add_words(tx, "turn", words)
+    return rows
 
 
 def overwritten() -> SessionConflictError:
