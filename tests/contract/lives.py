@@ -361,7 +361,8 @@ class Life:
         return True
 
     def rebuild(self) -> bool:
-        """Make anew what is derived: all that is said and stated stays."""
+        """Make anew what is derived: all that is said and stated stays; vectors of what waits to be read are made, so that is read first."""
+        self.forest.resume("u")
         before = self._picture(self.memory)
         self.memory.rebuild(stale=self.random.random() < 0.5)
         same(before, self._picture(self.memory))
