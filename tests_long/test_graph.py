@@ -39,7 +39,7 @@ def reading(folder: Path) -> Iterator[tuple[Tx, Snapshot, Graph]]:
     db = Database(file_of(folder))
     try:
         with db.read() as tx:
-            snapshot = SnapshotCache().get(tx)
+            snapshot = SnapshotCache().get(tx).unjoined
             yield tx, snapshot, graph_of(tx, snapshot)
     finally:
         db.close()
@@ -150,7 +150,7 @@ def test_a_choice_joins_and_splits_and_its_removal_gives_back_what_was_before(
 
     def look() -> tuple[Snapshot, Graph]:
         with db.read() as tx:
-            snapshot = cache.get(tx)
+            snapshot = cache.get(tx).unjoined
             return snapshot, graph_of(tx, snapshot)
 
     snapshot, before = look()

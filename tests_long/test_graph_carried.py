@@ -46,7 +46,7 @@ class Reader:
     def look(self) -> tuple[Graph, Graph]:
         """Return the graph, and the one that is made from nothing."""
         with self.db.read() as tx:
-            snapshot = self.cache.get(tx)
+            snapshot = self.cache.get(tx).unjoined
             return graph_of(tx, snapshot), make_graph(snapshot, read_graph(tx, snapshot))
 
 
@@ -95,7 +95,7 @@ def test_what_is_said_makes_nobody_else_be_compared_again(
         first = reader.look()[0]
         forest.ingest_session("u", "one more", said("Jeannette visited Ludwigshafen."))
         with reader.db.read() as tx:
-            snapshot = reader.cache.get(tx)
+            snapshot = reader.cache.get(tx).unjoined
             monkeypatch.setattr(Resolver, "update", counting)
             second = graph_of(tx, snapshot)
         reader.db.close()
@@ -114,7 +114,7 @@ def test_where_most_has_changed_all_is_compared_anew(tmp_path: Path) -> None:
     for path in sorted(tmp_path.glob("*.db")):
         db = Database(path)
         with db.read() as tx:
-            snapshot = SnapshotCache().get(tx)
+            snapshot = SnapshotCache().get(tx).unjoined
             read = read_graph(tx, snapshot)
             assert content(make_graph(snapshot, read, making)) == content(make_graph(snapshot, read))
         db.close()

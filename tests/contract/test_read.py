@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.talk import ANNA, KNOWN, fact, holding, said, shown, statements, texts
+from tests.contract.talk import ANNA, KNOWN, fact, holding, opened, said, shown, statements, texts
 
 from memforest import MemForest, UserMemory
 from memforest.errors import InputError, NotFoundError
@@ -199,14 +200,39 @@ def test_two_names_can_be_decided_to_be_one_and_apart(anna: UserMemory) -> None:
     assert anna.verify().ok
 
 
-@pytest.mark.xfail(strict=True, reason="issue 29: only the graph applies what was decided on names")
 def test_every_reader_knows_that_two_names_are_one(anna: UserMemory) -> None:
-    """Timeline, list and answers are of the person, whichever name is asked with."""
+    """Timeline, list and answers are of the person, whichever name is asked with; a split takes that back."""
     anna.add({"speaker": "Anna", "content": "Gustav lives in Metz."}, session_id="x")
+    before = {name: len(anna.list(entity=name)) for name in ("Milo", "Gustav")}
     anna.merge_entities("Milo", "Gustav")
-    assert {"Metz", "Tannery Lane"} <= {one.value for one in anna.timeline("Milo")}
-    assert len(anna.list(entity="Milo")) == 4
+    for name in before:
+        assert {"Metz", "Tannery Lane"} <= {one.value for one in anna.timeline(name)}
+        assert len(anna.list(entity=name)) == len(anna.list(entity=name, as_of="2030-01-01")) == 4
+        assert any("Metz" in line.text for section in anna.profile(name) for line in section)
     assert "Metz" in (anna.ask("Where does Milo live?").answer or "")
+    assert anna.verify().ok
+    anna.add({"speaker": "Anna", "content": "Milo moved to Trier."}, session_id="y")
+    assert [one.value for one in anna.timeline("Gustav", attribute="residence")] == ["Metz", "Trier"]
+    anna.split_entity("Milo", "Gustav")
+    assert {name: len(anna.list(entity=name)) for name in before} == {**before, "Milo": before["Milo"] + 1}
+    assert [one.value for one in anna.timeline("Gustav", attribute="residence")] == ["Metz"]
+    assert anna.verify().ok
+
+
+def test_two_names_are_one_since_it_was_said(world: Path) -> None:
+    """What the memory held before has two people; whoever was deleted goes with both names."""
+    clock = FrozenClock("2026-07-01T12:00:00Z")
+    with opened(world, clock) as forest:
+        anna = forest.user("anna")
+        anna.add({"speaker": "Anna", "content": "Gustav lives in Metz."}, session_id="x")
+        then = clock()
+        clock.advance(days=1)
+        anna.merge_entities("Milo", "Gustav")
+        assert [one.value for one in anna.timeline("Milo", known_at=then, attribute="residence")] == []
+        assert [one.value for one in anna.timeline("Milo", attribute="residence")] == ["Metz"]
+        assert len(anna.list(entity="Milo", known_at=then)) == 3
+        anna.delete(entity="Milo")
+        assert anna.verify(deleted=["Gustav", "Metz", "Milo"]).ok
 
 
 def test_a_path_leads_from_one_to_another(read_anna: UserMemory) -> None:

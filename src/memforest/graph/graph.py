@@ -313,7 +313,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     """Return the graph of a snapshot from what was read for it.
 
     Args:
-        snapshot: of the memory.
+        snapshot: of the memory, in which each stored entity stands for itself.
         read: what is read beside it.
         making: what an earlier graph has left, of whichever snapshot; it saves work, and the graph is the same.
     """
@@ -519,6 +519,7 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
     Raises:
         ValueError: if the transaction is of another state.
     """
+    snapshot = snapshot.unjoined
     kept = _kept(snapshot)
     if kept.graph is not None and kept.generation == snapshot.generation:
         return kept.graph

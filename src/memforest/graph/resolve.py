@@ -40,6 +40,7 @@ from memforest.graph.names import (
     other_keys,
 )
 from memforest.reading.canonical import MIN_DROPPED, MIN_SHORT_FORM
+from memforest.search.snapshot import groups_of
 from memforest.store.corrections import ChoiceRow
 
 MOST_ASKED = 64
@@ -212,32 +213,10 @@ class Chosen:
 
 
 def chosen_of(choices: Sequence[ChoiceRow], named: Mapping[int, NamedEntity]) -> Chosen:
-    """Return the decisions that hold: newest first, each unless a newer one contradicts it.
-
-    Of two of one moment that two are apart comes first. Decisions about an entity that is not there wait for it.
-    """
-    known = [one for one in choices if one.entity in named and one.other in named and one.entity != one.other]
-    if not known:
-        return Chosen()
-    known.sort(
-        key=lambda one: (-one.made_ms, one.same, *sorted((named[one.entity].key, named[one.other].key)))
-    )
-    groups: dict[int, frozenset[int]] = {}
-    apart: dict[int, set[int]] = {}
-    decisions = []
-    for one in known:
-        first, second = (groups.get(end, frozenset((end,))) for end in (one.entity, one.other))
-        if one.same:
-            if one.other in first or any(not apart.get(end, set()).isdisjoint(second) for end in first):
-                continue
-            both = first | second
-            groups.update(dict.fromkeys(both, both))
-            ends = sorted((one.entity, one.other), key=lambda end: named[end].key)
-            decisions.append(Decision(ends[1], ends[0], "choice", 1.0))
-        elif one.other not in first:
-            apart.setdefault(one.entity, set()).add(one.other)
-            apart.setdefault(one.other, set()).add(one.entity)
-    return Chosen(groups, {end: frozenset(others) for end, others in apart.items()}, tuple(decisions))
+    """Return the decisions that hold; see `memforest.search.snapshot.groups_of`."""
+    groups, apart, pairs = groups_of(choices, {row: one.key for row, one in named.items()})
+    decisions = tuple(Decision(*pair, "choice", 1.0) for pair in pairs)
+    return Chosen(groups, {end: frozenset(others) for end, others in apart.items()}, decisions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -614,7 +614,7 @@ class AsyncUserMemory:
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity, and return it; `split_entity` takes it back.
 
-        It holds for what is said later too, and over every rule. What was decided before on the two counts no more.
+        It holds for every reader and verb, for what is said later too, and over every rule. What was decided before counts no more.
 
         Args:
             a: one name.

@@ -528,7 +528,8 @@ def name_within(context: ViewContext, entity: str, name: str) -> NamedRow:
     """
     graph = graph_in(context)
     (_, group), part = _named(context, graph, entity), _named(context, graph, name)
-    names = ", ".join(cut(context.snapshot.entities[row].label, 40) for row in group[:MOST_NAMES])
+    entities = context.snapshot.unjoined.entities
+    names = ", ".join(cut(entities[row].label, 40) for row in group[:MOST_NAMES])
     if part[0] not in group:
         raise InputError(f"{quoted(name)} is no name of {quoted(entity)}, whose names are: {names}")
     if len(group) == 1:
@@ -547,14 +548,14 @@ def choices(context: ViewContext) -> list[EntityChoice]:
 
 def _named(context: ViewContext, graph: Graph, name: str) -> NamedRow:
     place = require(graph, name)
-    return context.snapshot.names[entity_key(name) or ""], graph.members[place]
+    return context.snapshot.unjoined.names[entity_key(name) or ""], graph.members[place]
 
 
 def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[Entity]:
     names, spelled = called(context, graph, places)
     shown = {row: place for place in places for row in graph.members[place]}
     decided: dict[int, list[EntityDecision]] = {place: [] for place in places}
-    stored = context.snapshot.entities
+    stored = context.snapshot.unjoined.entities
     for one in graph.resolution.decisions:
         if (place := shown.get(one.entity)) is not None:
             own, other = (

@@ -26,7 +26,7 @@ from memforest.read.views import ViewContext, stored_session
 from memforest.reading.states import holds_many
 from memforest.search.as_of import moment_notes
 from memforest.search.filters import Standing, allowed_facts
-from memforest.search.snapshot import OPEN
+from memforest.search.snapshot import OPEN, members_of
 from memforest.search.succession import Reader, doubtful, open_weights
 from memforest.search.timeline import segments_of
 from memforest.store import corrections, evidence, meta, sessions
@@ -146,19 +146,19 @@ def naming(context: ViewContext, entity: int) -> list[int]:
 
 
 def entity_row(context: ViewContext, name: str) -> int:
-    """Return the row of the entity with a name or alias.
+    """Return the row of the entity with a name or alias; of several that are one, of that which stands for them.
 
     Raises:
         NotFoundError: if nothing is known of it, or was at the moment.
     """
     found = facts_rows.entity_by_key(context.tx, entity_key(name) or "")
     timed = context.moment is not None and context.moment[:2] != (None, None)
-    if found is None or (timed and found.row not in context.snapshot.entities):
+    if found is None or (timed and found.row not in context.snapshot.unjoined.entities):
         known = ", ".join(repr(cut(one, 40)) for one in sorted(meta.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
         )
-    return found.row
+    return context.snapshot.joined.get(found.row, found.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +248,10 @@ def _found(
 ) -> tuple[list[FactRow], int]:
     """Return facts that are shown now, by index, and how many there are in all."""
     after, offset, most = span
-    keys = sessions.shown_facts_after(context.tx, after, most, offset=offset, entity=entity, session=session)
+    named = () if entity is None else members_of(context.snapshot.joined, entity)
+    keys = sessions.shown_facts_after(context.tx, after, most, offset=offset, named=named, session=session)
     facts = facts_rows.facts_with_ids(context.tx, [key.row for key in keys])
-    return [facts[key.row] for key in keys], sessions.count_facts(context.tx, entity=entity, session=session)
+    return [facts[key.row] for key in keys], sessions.count_facts(context.tx, named=named, session=session)
 
 
 def _chosen(
@@ -298,7 +299,7 @@ def _decided(
     stored = facts_rows.facts_with_ids(context.tx, rows).values()
     found = context.told(fact for fact in stored if context.verdict(fact) == code)
     if entity is not None:
-        named = set(facts_rows.entity_facts(context.tx, entity))
+        named = set(facts_rows.entity_facts(context.tx, members_of(context.snapshot.joined, entity)))
         found = [fact for fact in found if fact.row in named]
     at, window = _times(wanted)
     if at is not None or window is not None:
@@ -416,12 +417,17 @@ def _said(tx: Tx, fact: int, fact_id: str) -> list[HistoryEntry]:
 
 def _superseded(context: ViewContext, fact: int, fact_id: str) -> list[HistoryEntry]:
     """Return which statements of other values took the place of what a fact asserts; of what holds many values none does."""
-    told = {(state.entity, state.attribute) for state in states_seen(context.tx, [fact])}
+    joined = context.snapshot.joined
+    told = {
+        (joined.get(state.entity, state.entity), state.attribute) for state in states_seen(context.tx, [fact])
+    }
     after = {
         (following.facts[0], segment.end_ms)
         for entity, attribute in told
         if not holds_many(attribute)
-        for segments in segments_of(attribute, states_of_attribute(context.tx, entity, attribute))
+        for segments in segments_of(
+            attribute, states_of_attribute(context.tx, members_of(joined, entity), attribute)
+        )
         for segment, following in pairwise(segments)
         if fact in segment.facts and fact not in following.facts
     }

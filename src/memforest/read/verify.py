@@ -15,7 +15,7 @@ from memforest.reading.canonical import fact_identity, is_short_form, speaker_ke
 from memforest.reading.timestamps import unknown_zone
 from memforest.search.as_of import restated
 from memforest.search.cache import forest_of
-from memforest.search.snapshot import load_snapshot
+from memforest.search.snapshot import as_one, load_snapshot
 from memforest.search.vectors import digest, index_tokens, turn_text
 from memforest.store import artifacts, checks, corrections, derived, meta, sessions, snapshot
 from memforest.store import facts as facts_rows
@@ -130,7 +130,7 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
 def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]:
     """Return what is wrong with the trees that each index grows."""
     problems = []
-    snapshot = load_snapshot(tx)
+    snapshot = as_one(load_snapshot(tx))
     for index in attached.of(tx):
         try:
             forest = forest_of(tx, snapshot, index)

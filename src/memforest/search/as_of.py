@@ -34,6 +34,7 @@ from memforest.search.snapshot import (
     by_appearance,
     carry_over,
     dated_turns,
+    joined_entities,
     make_turns,
     rows_of,
 )
@@ -102,7 +103,8 @@ def snapshot_at(
         verdicts: what was decided then of all facts of which anything ever was, by row id; None for what is decided now.
     """
     out_turns, out_facts, later, without, partly, out_states = _left_out(tx, base, moment, verdicts or {})
-    if verdicts is None and not (out_turns.any() or out_facts.any() or partly):
+    joined = base.joined if moment.known_ms is None else joined_entities(tx, moment.known_ms)
+    if verdicts is None and joined == base.joined and not (out_turns.any() or out_facts.any() or partly):
         return base
     told = base if verdicts is None else _as_decided(tx, base, moment.known_ms or 0, verdicts)
     turns, facts = np.flatnonzero(~out_turns), np.flatnonzero(~out_facts)
@@ -139,6 +141,7 @@ def snapshot_at(
         mentions=mentions,
         sessions=tuple(span for span in base.sessions if span.id in sessions),
         base=base,
+        joined={row: first for row, first in joined.items() if row in entities and first in entities},
         without=without,
         restated=partly,
         known_ms=NOW if moment.known_ms is None else moment.known_ms,

@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -37,6 +36,7 @@ from memforest.search.forest import (
 )
 from memforest.search.lexical import carry_words
 from memforest.search.snapshot import (
+    STATE_ORDER,
     Delta,
     FactColumns,
     Facts,
@@ -47,6 +47,7 @@ from memforest.search.snapshot import (
     Turns,
     all_known,
     as_array,
+    as_one,
     by_appearance,
     carry_over,
     dated_turns,
@@ -231,9 +232,8 @@ def _states(
     if not touched:
         return old.states, touched
     states = [state for state in old.states if state.fact not in changed] if before else list(old.states)
-    in_order = attrgetter("entity", "attribute", "at_ms", "tie", "fact")
     for state in read:
-        bisect.insort(states, state, key=in_order)
+        bisect.insort(states, state, key=STATE_ORDER)
     return tuple(states), touched
 
 
@@ -556,6 +556,8 @@ class SnapshotCache:
         self._check = check
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
+        self._given: Snapshot | None = None
+        """The kept one with those as one whom people decided to be one."""
         self._whole: Snapshot | None = None
         """The kept one with what is hidden now."""
         self._earlier: OrderedDict[Hashable, Snapshot] = OrderedDict()
@@ -568,16 +570,16 @@ class SnapshotCache:
         older one. Errors are those of `check`. What has changed is read by one thread while others wait for it; a writer holds up neither.
         """
         current = meta.generation(tx)
-        kept = self._kept
-        if kept is not None and kept.generation == current:
-            return kept
+        given = self._given
+        if given is not None and given.generation == current:
+            return given
         with self._lock:
-            kept = self._kept
+            kept, given = self._kept, self._given
             if kept is not None and kept.generation > current:
                 begin_anew(tx)
                 current = meta.generation(tx)
-            if kept is not None and kept.generation == current:
-                return kept
+            if given is not None and given.generation == current:
+                return given
             if self._check is not None:
                 self._check(tx)
             if kept is None or kept.generation > current:
@@ -586,9 +588,13 @@ class SnapshotCache:
                 made = advance(tx, kept, self.known) or load_snapshot(tx, self.known)
                 carry_words(kept, made)
                 carry_forests(kept, made)
-            self._kept, self._whole = made, None
+            now = as_one(made)
+            if given is not None and (now is not made or given is not kept):
+                carry_words(given, now)
+                carry_forests(given, now)
+            self._kept, self._given, self._whole = made, now, None
             self._earlier = OrderedDict()
-            return made
+            return now
 
     def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot, Whole], Snapshot]) -> Snapshot:
         """Return a snapshot derived from the current one; it is kept as long as that is current.
@@ -596,15 +602,17 @@ class SnapshotCache:
         Args:
             tx: a read transaction in which nothing else was read.
             key: what is made.
-            make: makes it, in one thread at a time. It is also given what returns the snapshot with what is hidden now, in
-                which no turn is muted: that is kept beside the current one.
+            make: makes it, in one thread at a time, of the snapshot in which each stored entity stands for itself. It is also
+                given what returns that with what is hidden now, in which no turn is muted: that is kept beside the current one.
         """
-        base = self.get(tx)
+        given = self.get(tx)
+        base = given.unjoined
         with self._lock:
-            current = self._kept is base
+            current = self._given is given
             found = self._earlier.get(key) if current else None
             if found is None:
-                found = make(base, lambda: self._with_hidden(tx, base))
+                made = make(base, lambda: self._with_hidden(tx, base))
+                found = given if made is base else as_one(made)
             if current:
                 self._earlier[key] = found
                 self._earlier.move_to_end(key)
@@ -625,10 +633,13 @@ class SnapshotCache:
     def nbytes(self) -> int:
         """Bytes of the kept snapshots and of their forests, about; 0 when there is none."""
         kept = self._kept
-        own = {one for one in (kept, self._whole, *list(self._earlier.values())) if one is not None}
+        own = {
+            one for one in (kept, self._given, self._whole, *list(self._earlier.values())) if one is not None
+        }
         return sum(one.nbytes + forest_bytes(one) for one in own)
 
     def drop(self) -> int:
         """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
-        nbytes, self._kept, self._whole, self._earlier = self.nbytes, None, None, OrderedDict()
+        nbytes, self._kept, self._given = self.nbytes, None, None
+        self._whole, self._earlier = None, OrderedDict()
         return nbytes

@@ -30,7 +30,7 @@ from memforest.reading.tokens import split_sentences
 from memforest.records import QuestionPlan, SubQuery
 from memforest.search.forest import Forest
 from memforest.search.scores import Groups, Scores, standardise
-from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
+from memforest.search.snapshot import OPEN, Snapshot, joined_entities, members_of, once_per_snapshot
 from memforest.search.timeline import Ending, Segment, fact_ends, segments_of, timelines, valid_until
 from memforest.store import facts as facts_rows
 from memforest.store import meta
@@ -420,10 +420,15 @@ class Standing:
         """Read how facts stand now, at the cost of the attributes that they speak of."""
         ends: dict[int, int] = {}
         after: dict[int, Ended] = {}
-        states = snapshot_rows.states_seen(tx, facts)
+        joined = joined_entities(tx)
+        states = [
+            one._replace(entity=joined.get(one.entity, one.entity))
+            for one in snapshot_rows.states_seen(tx, facts)
+        ]
         keys = facts_rows.entities(tx, {state.entity for state in states})
         for entity, attribute in sorted({(state.entity, state.attribute) for state in states}):
-            for segments in segments_of(attribute, snapshot_rows.states_of_attribute(tx, entity, attribute)):
+            told = snapshot_rows.states_of_attribute(tx, members_of(joined, entity), attribute)
+            for segments in segments_of(attribute, told):
                 _note_successors(after, keys[entity].key, attribute, segments)
                 for fact, end, _ in [] if holds_many(attribute) else fact_ends(segments):
                     ends[fact] = max(ends.get(fact, end), end)

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from memforest.records import TURN_ROLES
 from memforest.search.vectors import QUESTION_MARKS, VectorTable, asks
-from memforest.store import derived, meta, sessions, snapshot
+from memforest.store import corrections, derived, meta, sessions, snapshot
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.corrections import NOW
+from memforest.store.corrections import NOW, ChoiceRow
 from memforest.store.facts import EntityRow, FactRow
 
 T = TypeVar("T")
@@ -194,6 +194,15 @@ class Snapshot:
     """Facts that were not held then, by row id of the store."""
     retold: Set[int] = frozenset()
     """Turns of which something is hidden now or was then: what is told above them is of now."""
+    joined: Mapping[int, int] = field(default_factory=dict)
+    """Entity -> the one that stands for it, of those that people decided to be one."""
+    stored: Snapshot | None = None
+    """The snapshot in which each of these stands for itself, if in this one they are one."""
+
+    @property
+    def unjoined(self) -> Snapshot:
+        """The snapshot in which each stored entity stands for itself."""
+        return self.stored or self
 
     @property
     def nbytes(self) -> int:
@@ -594,7 +603,84 @@ def of_now(tx: Tx) -> dict[str, Any]:
         "indexes": tuple(meta.index_rows(tx)),
         "waiting": sessions.waiting(tx),
         "position": meta.change_position(tx),
+        "joined": joined_entities(tx),
     }
+
+
+def groups_of(
+    choices: Iterable[ChoiceRow], keys: Mapping[int, str]
+) -> tuple[dict[int, frozenset[int]], dict[int, set[int]], list[tuple[int, int]]]:
+    """Return which entities people decided to be one: newest first, each decision unless a newer one contradicts it.
+
+    Of two of one moment that two are apart comes first. Decisions about an entity without a key wait for it.
+
+    Returns:
+        Entity -> all that it is one with, itself too; entity -> those that it is not; and the pairs that made the groups, by key.
+    """
+    known = [one for one in choices if one.entity in keys and one.other in keys and one.entity != one.other]
+    known.sort(key=lambda one: (-one.made_ms, one.same, *sorted((keys[one.entity], keys[one.other]))))
+    groups: dict[int, frozenset[int]] = {}
+    apart: dict[int, set[int]] = {}
+    pairs = []
+    for one in known:
+        first, second = (groups.get(end, frozenset((end,))) for end in (one.entity, one.other))
+        if one.same:
+            if one.other in first or any(not apart.get(end, set()).isdisjoint(second) for end in first):
+                continue
+            groups.update(dict.fromkeys(first | second, first | second))
+            into, gone = sorted((one.entity, one.other), key=keys.__getitem__)
+            pairs.append((gone, into))
+        elif one.other not in first:
+            apart.setdefault(one.entity, set()).add(one.other)
+            apart.setdefault(one.other, set()).add(one.entity)
+    return groups, apart, pairs
+
+
+def joined_entities(tx: Tx, known_ms: int | None = None) -> dict[int, int]:
+    """Return entity -> the one that stands for it, of those that people decided to be one, now or by a moment (UTC ms).
+
+    Who takes part stands for others, else the longest name, as it says most; so it does not matter which was stored first.
+    """
+    choices = corrections.read(tx, known_ms)
+    if not any(one.same for one in choices):
+        return {}
+    named = facts_rows.entities(tx, {end for one in choices for end in (one.entity, one.other)})
+    joined = {}
+    for row, group in groups_of(choices, {row: one.key for row, one in named.items()})[0].items():
+        ends = [named[end] for end in group]
+        first = min(ends, key=lambda one: (one.kind != "participant", -len(one.key), one.key)).row
+        if first != row:
+            joined[row] = first
+    return joined
+
+
+def members_of(joined: Mapping[int, int], entity: int) -> list[int]:
+    """Return the stored entities that an entity stands for, itself first."""
+    return [entity, *(row for row, first in joined.items() if first == entity)]
+
+
+def as_one(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot in which the entities that people decided to be one are one; itself where there are none."""
+    joined = snapshot.joined
+    if not joined:
+        return snapshot
+    mentions, speaker = snapshot.mentions.copy(), snapshot.facts.speaker.copy()
+    for row, first in joined.items():
+        mentions[mentions[:, 1] == row, 1] = first
+        speaker[speaker == row] = first
+    states = (one._replace(entity=joined.get(one.entity, one.entity)) for one in snapshot.states)
+    return replace(
+        snapshot,
+        entities={row: one for row, one in snapshot.entities.items() if row not in joined},
+        names={key: joined.get(row, row) for key, row in snapshot.names.items()},
+        facts=replace(snapshot.facts, speaker=speaker),
+        states=tuple(sorted(states, key=STATE_ORDER)),
+        mentions=np.unique(mentions, axis=0),
+        stored=snapshot,
+    )
+
+
+STATE_ORDER = attrgetter("entity", "attribute", "at_ms", "tie", "fact")
 
 
 def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> Snapshot:

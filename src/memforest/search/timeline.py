@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.reading.states import UNSPECIFIED, holds_many
-from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
+from memforest.search.snapshot import OPEN, Delta, Snapshot, joined_entities, members_of, once_per_snapshot
 from memforest.store import snapshot
 from memforest.store.connections import Tx
 from memforest.store.snapshot import StateSeen
@@ -443,9 +443,10 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
         new: row ids of observations.
     """
     found: set[tuple[int, str]] = set()
-    told, rows = snapshot.states_with_ids(tx, new), set(new)
+    told, rows, joined = snapshot.states_with_ids(tx, new), set(new), joined_entities(tx)
     for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
-        for chain in _chains(attribute, snapshot.states_of_attribute(tx, entity, attribute)):
+        one = members_of(joined, joined.get(entity, entity))
+        for chain in _chains(attribute, snapshot.states_of_attribute(tx, one, attribute)):
             segments: list[Segment] = []
             for seen in chain:
                 before = observe(segments, seen)

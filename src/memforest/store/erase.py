@@ -141,9 +141,10 @@ def put_metadata(tx: Tx, session: int, metadata: str) -> None:
     tx.execute("UPDATE session SET metadata = ? WHERE id = ?", (metadata, session))
 
 
-def occurrences_naming(tx: Tx, entity: int) -> dict[int, list[int]]:
-    """Return fact -> those of its occurrences that name an entity."""
-    return tx.groups(int, "SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,))
+def occurrences_naming(tx: Tx, entities: Collection[int]) -> dict[int, list[int]]:
+    """Return fact -> those of its occurrences that name one of some entities."""
+    found = f"SELECT DISTINCT fact, occurrence FROM mention WHERE entity {AMONG}"
+    return tx.groups(int, found, (tx.ids(entities),))
 
 
 def named_in(tx: Tx, chunks: Collection[int]) -> dict[int, list[str]]:

@@ -325,9 +325,11 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     return sorted({(one.entity, role) for one in found for role, bit in ROLES.items() if one.roles & bit})
 
 
-def entity_facts(tx: Tx, entity: int) -> list[int]:
-    """Return the row ids of the facts that name an entity, hidden ones among them."""
-    return tx.column("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
+def entity_facts(tx: Tx, entities: Collection[int]) -> list[int]:
+    """Return the row ids of the facts that name one of some entities, hidden ones among them."""
+    return tx.column(
+        f"SELECT DISTINCT fact FROM mention WHERE entity {AMONG} ORDER BY fact", (tx.ids(entities),)
+    )
 
 
 class NewState(NamedTuple):

@@ -473,8 +473,8 @@ RARE = 50
 _AT = "coalesce(f.start_ms, f.said_ms)"
 _IN_SESSION = """f.id IN (SELECT o.fact FROM turn t JOIN occurrence_turn x ON x.turn = t.id
     JOIN occurrence o ON o.id = x.occurrence WHERE t.session = ?)"""
-_NAMES = "EXISTS (SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?)"
-_NAMED_BY = "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
+_NAMES = f"EXISTS (SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity {AMONG})"
+_NAMED_BY = f"f.id IN (SELECT m.fact FROM mention m WHERE m.entity {AMONG})"
 
 
 def shown_facts_after(
@@ -483,7 +483,7 @@ def shown_facts_after(
     most: int,
     *,
     offset: int = 0,
-    entity: int | None = None,
+    named: Collection[int] = (),
     session: int | None = None,
 ) -> list[FactKey]:
     """Return the keys of facts that are not hidden, in time order, from behind another one.
@@ -493,12 +493,12 @@ def shown_facts_after(
         after: the key behind which to begin; None for the start.
         most: how many.
         offset: how many to pass over.
-        entity: only facts that name it.
+        named: only facts that name one of these entities; without any, whatever they name.
         session: only facts that it supports.
     """
     start = after or FactKey(FIRST_MS, "", 0)
-    rare = session is None and entity is not None and not _often_named(tx, entity)
-    where, args = _shown(entity, session, by_entity=rare)
+    rare = session is None and bool(named) and not _often_named(tx, named)
+    where, args = _shown(tx, named, session, by_entity=rare)
     return tx.rows(
         FactKey,
         f"""SELECT {_AT}, f.tie, f.id FROM fact f WHERE {_AT} >= ? AND ({_AT}, f.tie, f.id) > (?, ?, ?) AND {where}
@@ -507,20 +507,25 @@ def shown_facts_after(
     )
 
 
-def _shown(entity: int | None, session: int | None, *, by_entity: bool) -> tuple[str, list[int]]:
+def _shown(
+    tx: Tx, named: Collection[int], session: int | None, *, by_entity: bool
+) -> tuple[str, list[int | str]]:
     """Return the condition of facts `f` that are not hidden, name an entity and are supported by a session, with its values.
 
     With `by_entity` they are gathered from what names the entity, else each is looked up there.
     """
     of_entity = _NAMED_BY if by_entity else _NAMES
-    wanted = [(_IN_SESSION, session), (of_entity, entity)]
+    wanted: list[tuple[str, int | str | None]] = [
+        (_IN_SESSION, session),
+        (of_entity, tx.ids(named) if named else None),
+    ]
     given = [(sql, value) for sql, value in wanted if value is not None]
     return " AND ".join(["f.verdict < 2", *(sql for sql, _ in given)]), [value for _, value in given]
 
 
-def _often_named(tx: Tx, entity: int) -> bool:
-    often = "SELECT (SELECT count(*) FROM mention WHERE entity = ?) * ? > (SELECT count(*) FROM fact)"
-    return bool(tx.value(often, (entity, RARE)))
+def _often_named(tx: Tx, named: Collection[int]) -> bool:
+    often = f"SELECT (SELECT count(*) FROM mention WHERE entity {AMONG}) * ? > (SELECT count(*) FROM fact)"
+    return bool(tx.value(often, (tx.ids(named), RARE)))
 
 
 def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
@@ -531,12 +536,12 @@ def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
     return [(FactKey(*row[:3]), row[3]) for row in rows]
 
 
-def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None) -> int:
-    """Return how many facts are not hidden; of those, how many name an entity and are supported by a session."""
-    if entity is None and session is None:  # by way of an index of the hidden ones
+def count_facts(tx: Tx, *, named: Collection[int] = (), session: int | None = None) -> int:
+    """Return how many facts are not hidden; of those, how many name one of some entities and are supported by a session."""
+    if not named and session is None:  # by way of an index of the hidden ones
         hidden = "SELECT count(*) FROM fact WHERE verdict > 1"
         return int(tx.value(f"SELECT (SELECT count(*) FROM fact) - ({hidden})"))
-    where, args = _shown(entity, session, by_entity=session is None)
+    where, args = _shown(tx, named, session, by_entity=session is None)
     return int(tx.value(f"SELECT count(*) FROM fact f WHERE {where}", args))
 
 

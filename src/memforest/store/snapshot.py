@@ -204,15 +204,15 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     )
 
 
-_OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = :entity AND s.attribute = :attribute"
+_OF = f"s.fact NOT IN {_HIDDEN} AND s.entity {AMONG_IDS} AND s.attribute = :attribute"
 
 
-def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
-    """Return every observation of an attribute of an entity, in time order."""
+def states_of_attribute(tx: Tx, entities: Collection[int], attribute: str) -> list[StateSeen]:
+    """Return every observation of an attribute of entities that are one, in time order."""
     return tx.rows(
         StateSeen,
         f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id",
-        {"entity": entity, "attribute": attribute},
+        {"ids": tx.ids(entities), "attribute": attribute},
     )
 
 

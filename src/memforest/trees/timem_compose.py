@@ -244,7 +244,8 @@ class _Section:
 
     def _is_own(self, row: int, fact: FactRow) -> bool:
         """Return whether a fact tells of them, and has no other participant for a subject."""
-        named = mentions_of(self._teller.tx, row)
+        joined = self._snapshot.joined
+        named = [(joined.get(entity, entity), role) for entity, role in mentions_of(self._teller.tx, row)]
         # What stands as "Ana: ..." may tell of anybody: of her where she is its subject.
         roles = ("subject",) if fact.text.startswith(f"{fact.speaker}:") else ("subject", "object", "other")
         tells = any(entity == self._who and role in roles for entity, role in named)

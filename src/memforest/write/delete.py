@@ -27,7 +27,7 @@ from memforest.read.quoting import gone_digests
 from memforest.read.receipts import LAYERS, DeleteReceipt
 from memforest.reading.canonical import speaker_key
 from memforest.reading.tokens import SentenceSpan
-from memforest.search.snapshot import load_snapshot
+from memforest.search.snapshot import as_one, joined_entities, load_snapshot, members_of
 from memforest.search.vectors import question_tokens
 from memforest.store import artifacts, derived, erase, facts, files, meta, sessions
 from memforest.store.connections import Tx, mapped_errors, undone
@@ -147,10 +147,13 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
     """Let an entity go: the turns that it spoke, the facts that name it, and every sentence that does."""
     key = speaker_key(name)
     entity = None if key is None else facts.entity_by_key(tx, key)
-    spoken = [one for one in sessions.speakers(tx) if speaker_key(one) in (key, entity and entity.key)]
-    keys = {key} if entity is None else keys_of(tx, (entity.row,))
+    joined = joined_entities(tx)
+    rows = [] if entity is None else members_of(joined, joined.get(entity.row, entity.row))
+    own = {key, *(one.key for one in facts.entities(tx, rows).values())}
+    spoken = [one for one in sessions.speakers(tx) if speaker_key(one) in own]
+    keys = {key} if entity is None else keys_of(tx, rows)
     if entity is not None:
-        named = erase.occurrences_naming(tx, entity.row)
+        named = erase.occurrences_naming(tx, rows)
         for fact, found_at in facts.occurrences(tx, named).items():
             _made_from(tx, found, [one for one in found_at if one.row in named[fact]])
     named_by = frozenset(one for one in keys if one is not None)
@@ -205,7 +208,7 @@ def delete_target(
         receipt = DeleteReceipt(target.kind, gone, changed, dry_run=dry_run)
         if dry_run and receipt and artifacts.any_stored(tx):
             known = artifacts.known(tx)
-            gone["summaries"] = len(known) - len(writer.asked_for(tx, load_snapshot(tx), known))
+            gone["summaries"] = len(known) - len(writer.asked_for(tx, as_one(load_snapshot(tx)), known))
     return receipt, erased.reworded
 
 
