@@ -10,7 +10,9 @@ The model is read as it comes, and its int8 weights stay: what is fitted are a l
 to `HIGH` (LoRA, Hu et al., arXiv 2106.09685), their biases and norms, and heads over the last of them. `memforest.models.onnx` puts them into
 the graph. Two fits are averaged (model soups, Wortsman et al., arXiv 2203.05482): one to the files `EIGHT` and the conversations, which keeps what it
 knows of long ones, and one to everything. Of its two passes the first is over all pairs, the second over a part of those of files, and twice over those
-of conversations. The head of `STANDS` is fitted again to the averaged layers. Two cores need an hour. torch and onnx are needed, which no extra of the package
+of conversations. The head of `STANDS` is fitted again to the averaged layers. A third pass at half of the rate is over who said what: two turns of two people,
+and messages of the other files told to somebody with a name, or reacted to (`swapped_pairs`), beside a part of everything, and its fit is averaged with the
+one before it (Wortsman et al., arXiv 2109.01903): alone it told less of long conversations. Two cores need an hour and a half. torch and onnx are needed, which no extra of the package
 brings.
 """
 
@@ -38,7 +40,7 @@ EIGHT = tuple(
     f"{name}.toml"
     for name in ("changes", "clubs", "crowds", "families", "groups", "neighbours", "teams", "work")
 )
-HELD = ("everyday.toml", "students.toml", "wards.toml", "daily.toml", "village.toml")
+HELD = ("everyday.toml", "students.toml", "wards.toml", "daily.toml", "village.toml", "replies_clubs.toml")
 LEFT_OUT = 3
 """Of so many conversations one is left out."""
 LOW, HIGH, RANK = 4, 8, 8
@@ -73,10 +75,49 @@ DRAWN = {"holds": 2, "begins": 2, "ends": 2, "near": 3}
 """Statements of a kind that are drawn of each stance; one of every other."""
 OTHERS, BESIDE, REPLIES = 3, 0.15, 0.15
 """Statements of other kinds; and how often a statement stands behind another sentence, or before one, and replies to a message."""
+SWAPPED, THIRD = 2_600, {"answers": 9_000, "stands": 5_000, "talks": 10_000}
+"""Messages of which is asked who said what, and pairs of the third pass beside these."""
+THIRD_RATE, THIRD_SHARE = 0.5, 0.35
+"""The rate of the third pass, as a share, and the share of its fit in the mean with the one before."""
+GREETINGS = (
+    "Hey {0}, ",
+    "Hi {0}! ",
+    "{0}, ",
+    "Thanks, {0}! ",
+    "Yeah, {0}, ",
+    "Oh wow, {0}! ",
+    "Good to hear, {0}. ",
+    "",
+)
+REACTIONS = (
+    *(
+        "That sounds great, {0}!",
+        "So happy for you, {0}.",
+        "Oh no, I hope you are okay.",
+        "Wow, congrats {0}!",
+    ),
+    *(
+        "I love that, {0}.",
+        "That must have been hard.",
+        "You always find the time for such things.",
+        "Good for you!",
+    ),
+    *(
+        "Really? Tell me more, {0}.",
+        "I am sure it will work out, {0}.",
+        "Same here, {0}, honestly.",
+        "How did it go in the end?",
+    ),
+)
 FOREIGN = ("chinese", "french", "german", "spanish")
 """The model reads English."""
 HALF = torch.bfloat16
 
+
+REPLIES_TOLD = ("replies_friends.toml", "replies_home.toml", "replies_work.toml")
+"""Files of who said what in two turns."""
+SWAPS = "who said what"
+"""Stands for a file: pairs that are made of those of all files."""
 
 Piece = tuple[str, str, str]
 """A question, a text, and the conversation they are of."""
@@ -95,10 +136,47 @@ def read_pairs() -> Iterator[tuple[str, str, str, bool]]:
     """Yield question, text, the file (no conversation is called so), and whether the text answers."""
     for path in sorted(PAIRS.glob("*.toml")):
         for one in tomllib.loads(path.read_text(encoding="utf-8"))["said"]:
-            text = pair_text(("someone", one["before"]), one["speaker"], one["text"])
+            text = pair_text((one.get("other", "someone"), one["before"]), one["speaker"], one["text"])
             for answers in (True, False):
                 for question in one["answered" if answers else "unanswered"]:
                     yield question, text, path.name, answers
+
+
+def swapped_pairs() -> Iterator[tuple[str, str, bool]]:
+    """Yield question, text and whether the text answers, of messages that are told to somebody with a name, or reacted to.
+
+    What somebody tells answers what is asked of them, and not what is asked of whom they tell it; a reaction to it answers neither.
+    """
+    pick, chat, told = random.Random(SEED), [], []
+    for path in sorted(KINDS.glob("*.toml")):
+        if path.stem not in FOREIGN:
+            tables = tomllib.loads(path.read_text(encoding="utf-8")).values()
+            chat += [text for table in tables if isinstance(table, dict) for text in table.get("near", [])]
+    for path in sorted(PAIRS.glob("*.toml")):
+        if path.name not in HELD:
+            told += tomllib.loads(path.read_text(encoding="utf-8"))["said"]
+    names = sorted(
+        {one["speaker"] for one in told if one["speaker"][:1].isupper() and " " not in one["speaker"]}
+    )
+    for one in pick.sample(told, len(told))[: 2 * SWAPPED]:
+        name = one["speaker"]
+        own = re.compile(rf"\b{re.escape(name)}\b")
+        asks = [question for question in one["answered"] if own.search(question)]
+        if name not in names or not asks or own.search(one["text"]):
+            continue
+        other = pick.choice([each for each in names if each != name])
+        right = pick.choice(asks)
+        wrong = own.sub(other, right)
+        text = pick.choice(GREETINGS).format(other) + one["text"]
+        back = pick.choice(REACTIONS).format(name) if pick.random() < 0.6 else pick.choice(chat)
+        yield right, pair_text((other, pick.choice(chat)), name, text), True
+        yield (
+            wrong,
+            pair_text((other, pick.choice(chat)) if pick.random() < 0.5 else ("", ""), name, text),
+            False,
+        )
+        yield right, pair_text((name, one["text"]), other, back), False
+        yield wrong, pair_text((name, one["text"]), other, back), False
 
 
 _OF_ME = re.compile(r"\b(i|my|me|we|our|us|you|your|yours|mine|i'm|i've)\b", re.IGNORECASE)
@@ -352,10 +430,10 @@ def begin(reader: Reader, rows: NDArray[np.int64]) -> None:
         reader.model.heads.bias[0] = float(made[-1])
 
 
-def train(reader: Reader, passes: Sequence[NDArray[np.int64]]) -> None:
+def train(reader: Reader, passes: Sequence[NDArray[np.int64]], rate: float = 1.0) -> None:
     """Fit the heads and the layers to pairs in some passes: Adam, a rate that falls to none and is double for the low-rank part.
 
-    The loss is that of a logistic for answers, and of a softmax for how things stand.
+    The loss is that of a logistic for answers, and of a softmax for how things stand. `rate` is a share of `RATE`.
     """
     pick, model = np.random.default_rng(SEED), reader.model
     small = [*model.heads.parameters(), *(one for one in model.bias.values() if one.requires_grad)]
@@ -367,7 +445,7 @@ def train(reader: Reader, passes: Sequence[NDArray[np.int64]]) -> None:
     optimizer = torch.optim.AdamW(groups)
     steps = sum(len(rows) // BATCH for rows in passes)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.0, 1 - step / steps)
+        optimizer, lambda step: rate * min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.0, 1 - step / steps)
     )
     model.train()
     for number, rows in enumerate(passes):
@@ -484,12 +562,16 @@ def fitted(
         add((question, text, file), stands=STANDS.index(stands))
     for key, answers in pieces.items():
         add(key, answers)
+    for question, text, answers in swapped_pairs():
+        add((question, text, SWAPS), answers)
     files = np.array([file for _, _, file in keys])
     held = {
         "other files": np.isin(files, HELD),
         "other conversations": np.array([one in talks and talks.index(one) % LEFT_OUT == 0 for one in files]),
     }
     reader, rows = Reader(Model(), pairs), np.flatnonzero(~np.any(list(held.values()), axis=0))
+    who = rows[np.isin(files[rows], (*REPLIES_TOLD, SWAPS))]
+    rows = rows[files[rows] != SWAPS]
     print(f"{len(pairs)} pairs, {len(rows)} of them are fitted", flush=True)
     pick, of_talk = np.random.default_rng(SEED), np.isin(files, talks)
     some = [
@@ -505,6 +587,19 @@ def fitted(
         models.append(reader.model)
     reader.model = averaged(models)
     refit_stands(reader, rows[reader.stands[rows] >= 0])
+    parts = [
+        pick.permutation(rows[which])[: THIRD[name]]
+        for name, which in (
+            ("answers", ~of_talk[rows] & (reader.answers[rows] >= 0)),
+            ("stands", reader.stands[rows] >= 0),
+            ("talks", of_talk[rows]),
+        )
+    ]
+    before = [one.detach().clone() for one in reader.model.parameters()]
+    train(reader, [np.concatenate([who, *parts])], THIRD_RATE)
+    with torch.no_grad():
+        for one, was in zip(reader.model.parameters(), before, strict=True):
+            one[:] = THIRD_SHARE * one + (1 - THIRD_SHARE) * was
     for name, those in held.items():
         told = reader.logits(np.flatnonzero(those))
         report(name, told, reader, np.flatnonzero(those))

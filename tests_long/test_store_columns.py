@@ -147,8 +147,8 @@ def test_the_observations_of_an_attribute_are_read_in_the_order_of_its_timeline(
         assert columns.states_seen(tx) == timeline
         for entity, attribute in {one[:2] for one in timeline}:
             own = [one for one in timeline if one[:2] == (entity, attribute)]
-            assert columns.states_of_attribute(tx, entity, attribute) == own
-        assert columns.states_of_attribute(tx, 1, "none") == []
+            assert columns.states_of_attribute(tx, (entity,), attribute) == own
+        assert columns.states_of_attribute(tx, (1,), "none") == []
 
 
 def test_observations_are_read_by_fact_or_by_row(tx: Connection) -> None:

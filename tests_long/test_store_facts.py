@@ -93,7 +93,7 @@ def test_a_deleted_fact_takes_with_it_what_hangs_on_it(tx: Connection) -> None:
     for table in ("fact", "occurrence", "occurrence_turn", "mention", "state", "derived_wording"):
         assert value(tx, f"SELECT count(*) FROM {table}") == 1
     assert [one.row for one in facts.iter_facts(tx)] == [stays]
-    assert facts.entity_facts(tx, bob) == [stays]
+    assert facts.entity_facts(tx, (bob,)) == [stays]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_the_facts_of_an_entity_are_told_once_each(tx: Connection) -> None:
     for row, turn in ((one, first[0]), (one, first[1]), (one, second[0]), (two, first[0])):
         add_mention(tx, say(tx, row, turn), bob, "other")
     add_mention(tx, say(tx, two, second[0]), eve, "subject")
-    assert facts.entity_facts(tx, bob) == [one, two]
+    assert facts.entity_facts(tx, (bob,)) == [one, two]
 
 
 @pytest.mark.parametrize(("start_ms", "at_ms"), [(None, 5000), (7, 7), (0, 0), (-9, -9)])

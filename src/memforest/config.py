@@ -441,7 +441,7 @@ class Config(Settings):
     answer_threshold: Annotated[float, Bound(ge=0, le=1)] | None = None
     """Least score of an answer of `ask` without a chat model, in [0, 1]; below it `ask` abstains and names the nearest quote.
     The score is the chance that one of the quotes is right where it was calibrated: higher answers less and errs less, 0 answers with
-    whatever is about the people and the time of the question. None is 0.75 with the local cross-encoder, 0.7 with vectors, 0.64 with words."""
+    whatever is about the people and the time of the question. None is 0.75 with the local cross-encoder, 0.7 with vectors, 0.62 with words."""
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
     extractor: Extractor | None = None

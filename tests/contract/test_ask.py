@@ -56,7 +56,6 @@ def test_it_abstains_where_nothing_answers(read_anna: UserMemory, question: str)
     assert found.reason
 
 
-@pytest.mark.xfail(strict=True, reason="issue 30: without a model, ask answers about the wrong person")
 def test_it_abstains_about_the_wrong_person(forest: MemForest) -> None:
     """What one says of herself is no answer to a question about the other."""
     memory = forest.user("u")

@@ -217,7 +217,7 @@ def pair_text(before: tuple[str, str], speaker: str, text: str) -> str:
 
     What the same speaker said before stands alone: it is no question that the turn answers, and may be the better answer.
     """
-    front = turn_text(*before)[-BEFORE_CHARS:] if before[1] and before[0] != speaker else ""
+    front = turn_text(before[0], before[1][-BEFORE_CHARS:]) if before[1] and before[0] != speaker else ""
     return f"{front} {turn_text(speaker, text)}".strip()
 
 

@@ -28,9 +28,9 @@ from importlib.resources import files
 from typing import Literal, get_args
 
 from memforest.ports import Answer, AnswerEvidence
-from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
+from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage, strip_address
 from memforest.reading.date_language import load_language
-from memforest.reading.drafts import with_name_spanish
+from memforest.reading.drafts import asks_yes_or_no, with_name_spanish
 from memforest.reading.tokens import detect_language, load_word_lists, read_toml
 from memforest.records import QuestionPlan
 from memforest.text import entity_key, fold, lexical_tokens, numbers, words
@@ -185,6 +185,8 @@ class QuestionWords:
     event: str
     anchor: frozenset[str]
     wanted: frozenset[Wanted]
+    confirms: bool = False
+    """Whether yes or no answers it, so that what says the same again is an answer."""
 
 
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
@@ -210,7 +212,16 @@ def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
         if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
     )
     return QuestionWords(
-        plan, content, frozenset(stems), here, asker, unknown, event, anchor, asked_for(text)
+        plan,
+        content,
+        frozenset(stems),
+        here,
+        asker,
+        unknown,
+        event,
+        anchor,
+        asked_for(text),
+        asks_yes_or_no(text),
     )
 
 
@@ -275,8 +286,8 @@ class EvidencePiece:
         return self.turn.stems | self.before.stems
 
     def says(self, stem: str) -> bool:
-        """Return whether the exchange has a word or another form of it."""
-        return self.turn.say(stem) or self.before.say(stem)
+        """Return whether the turn, or the question that it replies to, has a word or another form of it."""
+        return self.turn.say(stem) or (self.replies and self.before.say(stem))
 
     @property
     def replies(self) -> bool:
@@ -309,7 +320,7 @@ def read_features(
     """Return the features, by name, of each piece in `able`; `pieces` are all that were read.
 
     - ``place``: the logarithm of its place in the ranking;
-    - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
+    - ``said``, ``hits``: the share and number of the question's content words that it says, or the question that it replies to;
     - ``replied``: the share that the turn before says, where it asks and another speaker replies;
     - ``new``: the logarithm of how many words are not the question's;
     - ``leads``, ``perhaps``: whether time order put it first, for sure or perhaps;
@@ -525,20 +536,25 @@ def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
     if not one_line(one.quote) or not _of_people(asked, piece):
         return False
     beyond = piece.turn.stems - asked.stems - frozenset(lexical_tokens(one.speaker))
-    return one.leads or (bool(beyond) and _in_window(asked.plan, one))
+    return one.leads or ((bool(beyond) or asked.confirms) and _in_window(asked.plan, one))
 
 
 def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
     """Return whether everybody named in the question speaks or is named in an exchange that the asker takes part in.
 
-    Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."; and of a
-    list each piece tells of one.
+    Who is only addressed ("Thanks, Ida!") is not named, and of the turn before names count where it asks. Where the question names
+    several, it will do that one of them says it to the other: "Where did Ida and Bo go?" "To the sea."; and of a list each piece tells of one.
     """
     one = piece.evidence
     talkers = (one.speaker, one.before[0])
-    here = {name for name, stems in asked.named.items() if not stems.isdisjoint(piece.said)}
-    of_all = asked.plan.kind == "list" or asked.named.keys() - here <= {one.before[0]}
-    if asked.named and not (here and of_all):
+    called = {part.lower() for name in asked.named for part in (name, *name.split())}
+    stated = "" if one.quote in one.text else one.text  # as a model or a person worded it
+    texts = (piece.told, stated, one.before[1] if piece.replies else "")
+    spoken = (strip_address(part, called) for text in texts for part in sentences(text[:READ_CHARS]))
+    said = frozenset(lexical_tokens(" ".join((one.speaker, *spoken))))
+    here = {name for name, stems in asked.named.items() if not stems.isdisjoint(said)}
+    to_other = asked.named.keys() - here <= ({one.before[0]} if one.speaker in asked.named else set())
+    if asked.named and not (here and (asked.plan.kind == "list" or to_other)):
         return False
     return (
         asked.asker is None
