@@ -438,12 +438,12 @@ def test_a_reranker_adds_its_distance_to_the_worst(
 
 
 def test_a_reranker_reads_the_end_of_the_turn_before() -> None:
-    """A long one is cut at its beginning; a first turn stands alone; a statement stands behind it; a summary is read as it is."""
+    """A long one is cut at its beginning, behind its speaker; a first turn stands alone; a statement stands behind it; a summary is read as it is."""
     one = piece(1, 0.0, spoken=(SpokenText("Ana", "quote 1"),))
     assert rerank_text(replace(one, spoken=())) == "Ana: quote 1 text 1"
     assert rerank_text(one) == "Ana: quote 1"
     assert rerank_text(one, ("Bob", "Really?")) == "Bob: Really? Ana: quote 1"
-    assert rerank_text(one, ("x", "y" * BEFORE_CHARS)) == f"{'y' * BEFORE_CHARS} Ana: quote 1"
+    assert rerank_text(one, ("x", "z" + "y" * BEFORE_CHARS)) == f"x: {'y' * BEFORE_CHARS} Ana: quote 1"
     summary = Evidence("In May.", "", "", "memory", 0.0, {}, at(1), at(1), at(2), ())
     assert rerank_text(summary, ("Bob", "Really?")) == "In May."
 
