@@ -287,3 +287,18 @@ def test_what_an_update_made_is_not_merged_with_what_is_near(folder: Path) -> No
         forest.ingest_session("b", "t", said("I bought two boats in Oslo!", speaker="Ana", day=3))
         assert a.merge("b").facts_merged > 0
         assert shown(a) == {f'Ana: "{near}"', made}
+
+
+def test_a_session_that_is_overwritten_leaves_no_word_in_a_correction(folder: Path) -> None:
+    """Also where a sentence of it stays; what was corrected there is not shown."""
+    with MemForest(folder, fast_config()) as forest:
+        for user, text in (
+            ("a", "I met Zoltan in Narvik. I own a kite."),
+            ("b", "I own a kite. I like tea."),
+        ):
+            forest.ingest_session(user, "s", said(text, "Hello there.", speaker="Ana"))
+        a = forest.user("a")
+        a.update(next(one.fact_id for one in a.list() if "Zoltan" in one.statement), "I saw Zoltan in Rome.")
+        forest.merge_user_forests(["b"], "a", overwrite=True)
+        assert a.verify(deleted=["zoltan", "narvik", "rome"]).problems == ()
+        assert [turn.text for turn in a.turns("s")] == ["I own a kite. I like tea.", "Hello there."]

@@ -31,7 +31,6 @@ from memforest.trees.refresh import Refreshed
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
 from memforest.write.commit import planned
-from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.extract import ExtractedSession, find_same
 from memforest.write.merge_copy import copy_sessions, extracted, merge_choices
 from memforest.write.merge_corrections import merge_corrections, new_corrections
@@ -175,9 +174,7 @@ class _Merge:
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await to_thread(merge_choices, self._db, self._other, plan.names)
-        if merging.over:
-            await self._db.writing(self._sweep, merging.over)
-        if merging.cut or merging.over:
+        if merging.cut:
             await to_thread(self._writer.sweep)
             await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
         return done
@@ -185,12 +182,6 @@ class _Merge:
     def _copy_part(self, merging: Merging, part: Sequence[SessionPlan]) -> list[SessionPlan]:
         with self._other.read() as source, self._db.write() as tx:
             return copy_sessions(tx, source, merging, part)
-
-    def _sweep(self, tx: Tx, over: Mapping[str, frozenset[str]]) -> None:
-        """Delete the corrections of what was overwritten."""
-        for session_id, said in over.items():
-            sweep_corrections(tx, session_id, said)
-        meta.bump(tx)
 
     async def _refresh(self) -> Refreshed:
         """Make the summaries that are wanted now, or begin to make them."""

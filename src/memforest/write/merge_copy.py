@@ -35,7 +35,7 @@ from memforest.times import from_ms
 from memforest.write.commit import commit
 from memforest.write.corrections import retract_session
 from memforest.write.erase import erase_turns
-from memforest.write.erase_corrections import content_words
+from memforest.write.erase_corrections import content_words, sweep_corrections
 from memforest.write.extract import ExtractedSession
 from memforest.write.merge_plan import Merging, Names, Plan, SessionPlan, called_in
 from memforest.write.reword import identity_of
@@ -282,9 +282,8 @@ def _cut(tx: Tx, merging: Merging, cuts: Mapping[int, str | None]) -> None:
 def _copy(tx: Tx, source: Tx, merging: Merging, one: SessionPlan) -> Mapping[int, str | None]:
     """Copy a session, or what of it comes; return the turns here of which only a part, or nothing, is to stay."""
     there, row = one.there, one.row
+    before = [] if one.over is None else turns_of_session(tx, one.over)
     if one.over is not None:
-        said = (content_words(turn.speaker, turn.text) for turn in turns_of_session(tx, one.over))
-        merging.over[one.session_id] = frozenset[str]().union(*said)
         retract_session(tx, one.over)
     if row is None:
         row = sessions.add_session(
@@ -305,6 +304,10 @@ def _copy(tx: Tx, source: Tx, merging: Merging, one: SessionPlan) -> Mapping[int
     rows = _copy_turns(
         tx, merging, coming, [turn._replace(session=row, session_id=one.session_id) for turn in placed]
     )
+    if before:
+        said = (content_words(turn.speaker, turn.text) for turn in before)
+        sweep_corrections(tx, one.session_id, frozenset[str]().union(*said))
+        merging.cut = True
     at = {turn.ordinal: now.ordinal for turn, now in zip(coming, placed, strict=True)}
     first = meta.take_ids(tx, "chunk", 0)
     sessions.add_chunks(tx, row, [(chunk.ordinal, chunk.first, chunk.last) for chunk in spans])

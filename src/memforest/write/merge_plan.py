@@ -392,9 +392,7 @@ class Merging:
     new_entities: set[int] = field(default_factory=set)
     """Likewise of entities."""
     cut: bool = False
-    """Whether something was deleted that was copied."""
-    over: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Session that was overwritten -> the words of the turns that it had."""
+    """Whether something was deleted that was copied, or overwritten."""
 
 
 def called_in(source: Tx, facts: Collection[int], names: Names) -> dict[int, list[tuple[str, str]]]:
