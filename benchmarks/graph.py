@@ -13,16 +13,18 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 
-from memforest.graph.graph import Graph, GraphRows, make_graph
+from memforest.graph.graph import Graph, make_graph
 from memforest.graph.paths import expand, near, path
 from memforest.search.scores import cosines
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
-from memforest.store.facts import EntityRow, RelationRow
+from memforest.store.facts import EntityRow
+from memforest.store.snapshot import RelationRow
 
 DIMENSION = 384
 DAY = 86_400_000
@@ -41,7 +43,7 @@ def name(number: int) -> str:
     return " ".join(words).title()
 
 
-def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
+def memory(mentions: int, seed: int) -> Snapshot:
     """Return a memory of about so many mentions."""
     random = np.random.default_rng(seed)
     facts, entities = mentions // A_FACT, max(mentions // 10, 8)
@@ -77,6 +79,7 @@ def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
             asks=flags,
             asks_last=flags,
             begins=flags,
+            same=ids,
             dated=flags,
             known=ones,
             muted=flags,
@@ -107,7 +110,7 @@ def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
         for at, ends in enumerate(named[:, [0, 1]])
         if at % RELATED == 0
     ]
-    return snapshot, GraphRows(related)
+    return replace(snapshot, relations=tuple(related))
 
 
 def median_ms(run: Callable[[int], object], times: int) -> float:
@@ -122,9 +125,9 @@ def median_ms(run: Callable[[int], object], times: int) -> float:
 
 def measure(mentions: int, seed: int, times: int) -> dict[str, float]:
     """Return the medians of one size."""
-    snapshot, read = memory(mentions, seed)
+    snapshot = memory(mentions, seed)
     made: list[Graph] = []
-    make_ms = median_ms(lambda _: made.append(make_graph(snapshot, read)), 3)
+    make_ms = median_ms(lambda _: made.append(make_graph(snapshot)), 3)
     graph, random = made[-1], Random(seed)
     entered = [dict.fromkeys(random.sample(range(len(graph)), 3), 1.0) for _ in range(times)]
     ends = [random.sample(range(len(graph)), 2) for _ in range(times)]

@@ -50,7 +50,7 @@ def graph_sizes(folder: Path, user: str) -> Mapping[str, int]:
     db = Database(folder / file_name(user))
     try:
         with db.read() as tx:
-            graph = graph_of(tx, load_snapshot(tx))
+            graph = graph_of(load_snapshot(tx))
     finally:
         db.close()
     return {"entities": len(graph), "edges": len(graph.edges.targets) // 2}

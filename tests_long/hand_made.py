@@ -169,6 +169,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         dated=np.array([i in dated for i in range(n)], dtype=np.bool_),
         muted=np.zeros(n, dtype=np.bool_),
         begins=previous < 0,
+        same=np.arange(len(previous)),
         previous=previous,
         following=following,
         vectors=_table([turn.axis for turn in turns]),

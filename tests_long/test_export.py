@@ -52,7 +52,6 @@ UNCARRIED_SETTINGS = (
     "memory_id",
     "generation",
     "artifact_stamp",
-    "graph_stamp",
     "words",
     "expired_ms",
     "next_embedder",

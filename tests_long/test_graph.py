@@ -40,7 +40,7 @@ def reading(folder: Path) -> Iterator[tuple[Tx, Snapshot, Graph]]:
     try:
         with db.read() as tx:
             snapshot = SnapshotCache().get(tx).unjoined
-            yield tx, snapshot, graph_of(tx, snapshot)
+            yield tx, snapshot, graph_of(snapshot)
     finally:
         db.close()
 
@@ -124,18 +124,10 @@ def test_names_are_counted_as_they_are_spelled(told: Path) -> None:
         assert graph.names(firm) == ("Orrin Labs",)
 
 
-def test_a_graph_is_made_once_a_snapshot_and_never_of_another_state(told: Path) -> None:
-    """The second asker gets the first one's; a transaction of another state is refused."""
-    with reading(told) as (tx, snapshot, graph):
-        assert graph_of(tx, snapshot) is graph
-    db = Database(file_of(told))
-    with db.read() as tx:
-        old = SnapshotCache().get(tx)
-    with db.write() as writing:
-        meta.bump(writing)
-    with db.read() as tx, pytest.raises(ValueError, match="in a transaction of the snapshot's state"):
-        graph_of(tx, old)
-    db.close()
+def test_a_graph_is_made_once_a_snapshot(told: Path) -> None:
+    """The second asker gets the first one's."""
+    with reading(told) as (_, snapshot, graph):
+        assert graph_of(snapshot) is graph
 
 
 def test_a_choice_joins_and_splits_and_its_removal_gives_back_what_was_before(
@@ -151,7 +143,7 @@ def test_a_choice_joins_and_splits_and_its_removal_gives_back_what_was_before(
     def look() -> tuple[Snapshot, Graph]:
         with db.read() as tx:
             snapshot = cache.get(tx).unjoined
-            return snapshot, graph_of(tx, snapshot)
+            return snapshot, graph_of(snapshot)
 
     snapshot, before = look()
     ana, lucia = snapshot.names["ana"], snapshot.names["lucia perez"]
@@ -184,11 +176,11 @@ def test_a_moment_has_the_graph_of_what_was_held_then(told: Path) -> None:
         whole = cache.get(tx)
         at_ms = int(whole.turns.said_ms[1])
         earlier = MomentCache(cache, Moment(said_ms=at_ms), lambda _tx, _at: None).get(tx)
-        graph = graph_of(tx, earlier)
+        graph = graph_of(earlier)
         assert {graph.labels[place] for place in range(len(graph))} == {"Ana", "Lucia Perez", "Oslo"}
         home = next(one for one in graph.relations if one.label == "residence")
         assert home.end_ms is None  # nobody had moved yet
-        assert len(graph_of(tx, whole)) > len(graph)
+        assert len(graph_of(whole)) > len(graph)
     db.close()
 
 

@@ -18,12 +18,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import DAY, Fact, Said, decided, hand_made
 
 from memforest.graph import graph as made
-from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows, make_graph, pairs_within
+from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, make_graph, pairs_within
 from memforest.graph.names import NamedEntity
 from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
 from memforest.graph.resolve import Resolver
 from memforest.search.snapshot import Snapshot
-from memforest.store.facts import EntityRow, RelationRow
+from memforest.store.facts import EntityRow
+from memforest.store.snapshot import NamedApart, RelationRow
 
 FEW = settings(max_examples=60, deadline=None)
 # Names of which no two are alike, so that nothing but a choice joins them.
@@ -76,8 +77,9 @@ def planted(
         entities={**snapshot.entities, **dict(sorted(entities.items()))},
         names={**snapshot.names, **{one.key: row for row, one in entities.items()}},
     )
-    read = GraphRows(
-        [
+    snapshot = replace(
+        snapshot,
+        relations=tuple(
             RelationRow(
                 number,
                 201 + fact,
@@ -89,10 +91,10 @@ def planted(
                 facts[fact][1] * DAY,
             )
             for number, (source, label, target, fact) in enumerate(told, 1)
-        ],
-        [decided(ids[one], ids[other], True, 1) for one, other in choices],
+        ),
+        choices=tuple(decided(ids[one], ids[other], True, 1) for one, other in choices),
     )
-    return snapshot, make_graph(snapshot, read or GraphRows())
+    return snapshot, make_graph(snapshot)
 
 
 Naive = dict[str, dict[str, tuple[float, int, int, int]]]
@@ -302,7 +304,7 @@ def test_a_name_means_its_entity_and_a_part_of_a_name_those_few_that_have_it() -
     snapshot = replace(
         snapshot, entities=entities, names={one.key: row for row, one in entities.items()} | {"kay": 12}
     )
-    graph = make_graph(snapshot, GraphRows())
+    graph = make_graph(snapshot)
     kai = graph.by_key["kai sol"]
     assert seeds(graph, ["Kai Sol", "KAY", "", "🙂", "nobody"]) == {kai: 1.0}
     assert seeds(graph, ["Kai"]) == {kai: 0.5}
@@ -331,7 +333,7 @@ def test_the_nearest_are_those_whose_facts_are_near_and_few_facts_are_drawn_to_t
 def test_an_empty_memory_has_an_empty_graph() -> None:
     """Nobody is named and nobody speaks: nothing is found, and nothing fails."""
     snapshot = hand_made([])
-    graph = make_graph(snapshot, GraphRows())
+    graph = make_graph(snapshot)
     assert len(graph) == 0
     assert expand(graph, {}).scores == {}
     assert seeds(graph, ["Ana"]) == {}
@@ -348,7 +350,7 @@ def test_names_that_look_alike_are_a_way_and_no_name() -> None:
         11: EntityRow(11, "katmandoo", "Katmandoo", "person"),
     }
     snapshot = replace(snapshot, entities=entities, names={one.key: row for row, one in entities.items()})
-    graph = make_graph(snapshot, GraphRows())
+    graph = make_graph(snapshot)
     ends = graph.by_key["kat"], graph.by_key["katmandoo"]
     column = graph.edges.between(*ends)
     assert graph.edges.kinds[column] == OVERLAP
@@ -369,7 +371,8 @@ def test_only_one_statement_tells_that_two_are_two(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(made, "Resolver", Compared)
     snapshot, _ = planted([(frozenset({0, 1, 2}), 1), (frozenset({3, 4}), 2)])
     compared.clear()
-    made.make_graph(snapshot, GraphRows(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))
+    apart = [(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]
+    made.make_graph(replace(snapshot, named_apart=tuple(NamedApart(*one) for one in apart)))
     told = {one.key: one for one in compared}
     assert told[NAMES[0]].neighbours == {51, 52}
     assert told[NAMES[0]].beside == {52}

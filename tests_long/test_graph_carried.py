@@ -17,7 +17,7 @@ from tests_long.worlds import fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.graph import graph as graph_module
-from memforest.graph.graph import Graph, graph_of, make_graph, read_graph
+from memforest.graph.graph import Graph, graph_of, make_graph
 from memforest.graph.resolve import Resolver
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Lists
@@ -47,7 +47,7 @@ class Reader:
         """Return the graph, and the one that is made from nothing."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx).unjoined
-            return graph_of(tx, snapshot), make_graph(snapshot, read_graph(tx, snapshot))
+            return graph_of(snapshot), make_graph(snapshot)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -97,7 +97,7 @@ def test_what_is_said_makes_nobody_else_be_compared_again(
         with reader.db.read() as tx:
             snapshot = reader.cache.get(tx).unjoined
             monkeypatch.setattr(Resolver, "update", counting)
-            second = graph_of(tx, snapshot)
+            second = graph_of(snapshot)
         reader.db.close()
     assert len(second) > len(first) > len(names)
     assert 0 < sum(updates) < len(names)
@@ -115,6 +115,5 @@ def test_where_most_has_changed_all_is_compared_anew(tmp_path: Path) -> None:
         db = Database(path)
         with db.read() as tx:
             snapshot = SnapshotCache().get(tx).unjoined
-            read = read_graph(tx, snapshot)
-            assert content(make_graph(snapshot, read, making)) == content(make_graph(snapshot, read))
+            assert content(make_graph(snapshot, making)) == content(make_graph(snapshot))
         db.close()

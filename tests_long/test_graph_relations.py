@@ -24,8 +24,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.facts import RelationRow
-from memforest.store.snapshot import StateSeen
+from memforest.store.snapshot import RelationRow, StateSeen
 
 KEYS = ("ana", "bob", "davis", "miami")
 PLACES = {key: place for place, key in enumerate(KEYS)}
@@ -36,9 +35,10 @@ ENTITIES = {10: 0, 11: 1, 12: 2, 13: 3, 20: 0}
 def seen(
     value: str, at_ms: int, fact: int, *, entity: int = 10, attribute: str = "residence", **more: str
 ) -> StateSeen:
-    """Return an observation of a state; its row is that of its fact."""
+    """Return an observation of a state; its row is that of its fact, its occurrence 100 more."""
+    change = more.get("change", "is")
     return StateSeen(
-        entity, attribute, value, more.get("previous"), more.get("change", "is"), fact, at_ms, "", fact
+        entity, attribute, value, more.get("previous"), change, fact, at_ms, "", fact, occurrence=fact + 100
     )
 
 
@@ -50,10 +50,9 @@ def related_by(source: int, label: str, target: int, fact: int, occurrence: int,
 def related(
     *states: StateSeen, told: tuple[RelationRow, ...] = ()
 ) -> dict[tuple[str, str, str], KnownRelation]:
-    """Return the relations by the keys of their ends; the occurrence of a state is 100 more than its row."""
-    occurrences = {state.row: state.row + 100 for state in states}
+    """Return the relations by the keys of their ends."""
     lines = state_lines(states, ENTITIES).values()
-    found = known_relations(told, lines, ENTITIES, PLACES, occurrences)
+    found = known_relations(told, lines, ENTITIES, PLACES)
     return {(KEYS[source], label, KEYS[target]): one for (source, label, target), (_, one) in found.items()}
 
 
@@ -156,7 +155,7 @@ def reading(folder: Path) -> Iterator[tuple[Tx, Snapshot, Graph]]:
     try:
         with db.read() as tx:
             snapshot = SnapshotCache().get(tx)
-            yield tx, snapshot, graph_of(tx, snapshot)
+            yield tx, snapshot, graph_of(snapshot)
     finally:
         db.close()
 

@@ -43,7 +43,7 @@ def graph_from(folder: Path, lines: tuple[tuple[str, str], ...]) -> Graph:
     db = Database(file_of(folder))
     try:
         with db.read() as tx:
-            return graph_of(tx, load_snapshot(tx))
+            return graph_of(load_snapshot(tx))
     finally:
         db.close()
 

@@ -147,7 +147,7 @@ FACTS = [
 
 SETTINGS = [
     *((f"INSERT INTO meta VALUES ('{key}', '{wrong}') ON CONFLICT DO UPDATE SET value = excluded.value", f"the setting '{key}' is '{wrong}'")
-      for key in ("generation", "chunk_turns", "graph_stamp", "artifact_stamp") for wrong in ("-1", "x", "01", "1.0", "")),
+      for key in ("generation", "chunk_turns", "artifact_stamp") for wrong in ("-1", "x", "01", "1.0", "")),
     *((f"UPDATE meta SET value = (SELECT max(id) FROM {table}) WHERE key = 'next:{table}'", f"{table} ") for table in
       ("session", "turn", "chunk", "fact", "entity")),
     ("DELETE FROM meta WHERE key = 'next:fact'", "fact 4 has an id that is still to be given"),

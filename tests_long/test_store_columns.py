@@ -132,7 +132,11 @@ def observe(tx: Connection, observed: list[tuple[int, str, int, str, str, str | 
         fact = put_fact(tx, f"f{n}", tie=tie if n % 2 else "its first", said_ms=at_ms)
         where = say(tx, fact, turn, said_ms=at_ms, tie=tie)
         row = add_state(tx, where, who[entity], State("x", attribute, seen, previous))
-        made.append(StateSeen(who[entity], attribute, seen, previous, "is", fact, at_ms, tie, row))
+        made.append(
+            StateSeen(
+                who[entity], attribute, seen, previous, "is", fact, at_ms, tie, row, occurrence=where[1]
+            )
+        )
     return sorted(made, key=lambda one: (one.entity, one.attribute, one.at_ms, one.tie, one.fact, one.row))
 
 

@@ -45,12 +45,10 @@ from memforest.search.snapshot import (
     ranges,
     rows_of,
 )
-from memforest.store import corrections, meta
 from memforest.store import facts as facts_rows
-from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
-from memforest.store.corrections import NOW, ChoiceRow
 from memforest.store.facts import KINDS, EntityRow
+from memforest.store.snapshot import NamedApart
 
 Weights = NDArray[np.float64]
 
@@ -236,39 +234,6 @@ class Graph:
         return sum(one.nbytes for one in arrays) + OBJECT_BYTES * objects
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRows:
-    """What a graph is made of beside its snapshot; all of what the snapshot holds."""
-
-    relations: Sequence[facts_rows.RelationRow] = ()
-    choices: Sequence[ChoiceRow] = ()
-    spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Entity -> names by which it is called beside its label, in order."""
-    apart: Sequence[tuple[int, int, int]] = ()
-    """(fact, occurrence, entity) of what each occurrence names, of the facts that have several; in this order."""
-    occurrence_of: Mapping[int, int] = field(default_factory=dict)
-    """Row of a state -> the occurrence that tells of it."""
-
-
-def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
-    """Return what the graph of a snapshot is made of beside it."""
-
-    def held(fact: int, occurrence: int) -> bool:
-        return fact in snapshot.fact_row and occurrence not in snapshot.without
-
-    spelled: dict[int, dict[str, None]] = {}
-    for fact, occurrence, entity, name in facts_rows.name_uses(tx):
-        if held(fact, occurrence):
-            spelled.setdefault(entity, {})[name] = None
-    return GraphRows(
-        [one for one in facts_rows.read_relations(tx) if held(one.fact, one.occurrence)],
-        corrections.read(tx, None if snapshot.known_ms == NOW else snapshot.known_ms),
-        {entity: tuple(sorted(found)) for entity, found in spelled.items()},
-        [one for one in facts_rows.named_apart(tx) if held(one[0], one[1])],
-        snapshot_rows.occurrences_of_states(tx),
-    )
-
-
 class Making:
     """What one making of a graph leaves to the next: what was told of each entity, who is one, the relations and the timelines.
 
@@ -278,20 +243,20 @@ class Making:
     def __init__(self) -> None:
         self._names: dict[int, _Names] = {}
         self._told: tuple[Ints, Ints] = (as_array(()), as_array(()))
-        self._apart: frozenset[tuple[int, int, int]] = frozenset()
+        self._apart: frozenset[NamedApart] = frozenset()
         self._resolver = Resolver()
         self.relations: Known = {}
         self.lines: Lines = {}
 
-    def resolved(self, snapshot: Snapshot, known: Ints, read: GraphRows) -> Resolution:
+    def resolved(self, snapshot: Snapshot, known: Ints, spelled: Spelled) -> Resolution:
         """Return which entities are one; only those of which something else is told are compared again.
 
         Args:
             snapshot: of the memory.
             known: row ids of the entities, ascending.
-            read: what is read beside it.
+            spelled: how they are called beside their labels.
         """
-        names, apart = _names(snapshot, known, read), frozenset(read.apart)
+        names, apart = _names(snapshot, known, spelled), frozenset(snapshot.named_apart)
         (fact, entity), facts = snapshot.mentions.T, snapshot.facts
         told = facts.ids[fact] << 32 | entity, facts.ids << 32 | facts.speaker + 1
         pairs = zip(self._told, told, strict=True)
@@ -301,20 +266,19 @@ class Making:
         for codes in (self._told[0], told[0]):
             changed.update((codes[np.isin(codes >> 32, differ)] & _SECOND).tolist())
         self._resolver.update(
-            _named(snapshot, known, np.sort(as_array(changed & names.keys())), names, read.apart),
+            _named(snapshot, known, np.sort(as_array(changed & names.keys())), names),
             self._names.keys() - names.keys(),
-            read.choices,
+            snapshot.choices,
         )
         self._names, self._told, self._apart = names, told, apart
         return self._resolver.resolution
 
 
-def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None) -> Graph:
-    """Return the graph of a snapshot from what was read for it.
+def make_graph(snapshot: Snapshot, making: Making | None = None) -> Graph:
+    """Return the graph of a snapshot.
 
     Args:
         snapshot: of the memory, in which each stored entity stands for itself.
-        read: what is read beside it.
         making: what an earlier graph has left, of whichever snapshot; it saves work, and the graph is the same.
     """
     making = making or Making()
@@ -323,7 +287,11 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     entities = snapshot.entities
     heard = [row for row, one in entities.items() if one.kind == "participant" and one.key in speaking]
     known = np.union1d(snapshot.mentions[:, 1], as_array(heard))
-    resolution = making.resolved(snapshot, known, read)
+    uses: dict[int, set[str]] = {}
+    for use in snapshot.name_uses:
+        uses.setdefault(use.entity, set()).add(use.name)
+    spelled = {entity: tuple(sorted(found)) for entity, found in uses.items()}
+    resolution = making.resolved(snapshot, known, spelled)
     stands = as_array([resolution.of(entity) for entity in known.tolist()])
     ids = np.unique(stands)
     places = np.searchsorted(ids, stands)
@@ -338,9 +306,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     fact, place = named >> 32, named & _SECOND
     making.lines = state_lines(snapshot.states, place_of, making.lines)
     lines = tuple(making.lines.values())
-    making.relations = known_relations(
-        read.relations, lines, place_of, by_key, read.occurrence_of, making.relations
-    )
+    making.relations = known_relations(snapshot.relations, lines, place_of, by_key, making.relations)
     related = tuple(
         making.relations[ends][1]
         for ends in sorted(making.relations, key=lambda one: (keys[one[0]], one[1], keys[one[2]]))
@@ -350,7 +316,7 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         kinds[joined] = _kind(snapshot, members[joined])
     speakers = np.append(places, -1)[rows_of(known, snapshot.facts.speaker)]
     alike = [(place_of[short], place_of[long]) for short, long, _ in resolution.overlaps]
-    called = sorted(entity for entity in {*read.spelled, *resolution.into} if entity in place_of)
+    called = sorted(entity for entity in {*spelled, *resolution.into} if entity in place_of)
     return Graph(
         ids,
         order,
@@ -364,40 +330,37 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         lines,
         resolution,
         by_key,
-        {row: (entities[row].label, *read.spelled.get(row, ())) for row in called},
+        {row: (entities[row].label, *spelled.get(row, ())) for row in called},
     )
 
 
+Spelled = Mapping[int, tuple[str, ...]]
+"""Entity -> names by which it is called beside its label, in order."""
 _Names = tuple[EntityRow, tuple[str, ...], tuple[str, ...]]
 """An entity, the names by which it is called beside its label, and the keys that stand for it beside its own."""
 
 
-def _names(snapshot: Snapshot, known: Ints, read: GraphRows) -> dict[int, _Names]:
+def _names(snapshot: Snapshot, known: Ints, spelled: Spelled) -> dict[int, _Names]:
     """Return how the known entities are called, in the order of their row ids."""
     aliases: dict[int, list[str]] = {}
     for key, row in snapshot.names.items():
         if row in snapshot.entities and snapshot.entities[row].key != key:
             aliases.setdefault(row, []).append(key)
     return {
-        row: (snapshot.entities[row], read.spelled.get(row, ()), tuple(sorted(aliases.get(row, ()))))
+        row: (snapshot.entities[row], spelled.get(row, ()), tuple(sorted(aliases.get(row, ()))))
         for row in known.tolist()
     }
 
 
-def _named(
-    snapshot: Snapshot,
-    known: Ints,
-    rows: Ints,
-    names: Mapping[int, _Names],
-    apart: Sequence[tuple[int, int, int]],
-) -> list[NamedEntity]:
+def _named(snapshot: Snapshot, known: Ints, rows: Ints, names: Mapping[int, _Names]) -> list[NamedEntity]:
     """Return some of the known entities as they are compared by name; both ascending."""
+    apart = snapshot.named_apart
     owners, members = snapshot.mentions.T
     supports = np.bincount(members, minlength=rows.max(initial=0) + 1)[rows]
     facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
     near = beside = _others(rows, one, other)
     if apart:
-        once = ~np.isin(facts, as_array([snapshot.fact_row[fact] for fact, _, _ in apart]))
+        once = ~np.isin(facts, as_array([snapshot.fact_row[one.fact] for one in apart]))
         _, first, second = _apart(known, apart)
         beside = _others(rows, np.append(one[once], first), np.append(other[once], second))
     found = []
@@ -408,7 +371,7 @@ def _named(
     return found
 
 
-def _apart(known: Ints, apart: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+def _apart(known: Ints, apart: Sequence[NamedApart]) -> tuple[Ints, Ints, Ints]:
     """Return the pairs of known entities that one occurrence names; occurrences of one fact may call one by several names."""
     named = np.array([ends for _, *ends in apart], dtype=np.int64)
     occurrence, entity = named[np.isin(named[:, 1], known)].T
@@ -494,12 +457,10 @@ def _edges(
 
 @dataclass(slots=True)
 class _CachedGraph:
-    """The graph of one snapshot, and of what state it is."""
+    """The graph of one snapshot."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     graph: Graph | None = None
-    generation: int = -1
-    stamp: object = None
     left: list[Making] = field(default_factory=list)
     """What the last graph has left, for the first graph that takes it."""
 
@@ -509,35 +470,21 @@ _kept = once_per_snapshot(
 )
 
 
-def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
-    """Return the graph of a snapshot; made once, and shared.
-
-    Args:
-        tx: a read transaction of the snapshot's state.
-        snapshot: of the memory, now or at a moment.
-
-    Raises:
-        ValueError: if the transaction is of another state.
-    """
+def graph_of(snapshot: Snapshot) -> Graph:
+    """Return the graph of a snapshot, now or at a moment; made once, and shared."""
     snapshot = snapshot.unjoined
     kept = _kept(snapshot)
-    if kept.graph is not None and kept.generation == snapshot.generation:
+    if kept.graph is not None:
         return kept.graph
-    if meta.generation(tx) != snapshot.generation:
-        raise ValueError(
-            "a graph is read in a transaction of the snapshot's state; begin one, and ask for both"
-        )
     with kept.lock:
-        stamp = facts_rows.graph_stamp(tx)
-        if kept.graph is None or stamp != kept.stamp:
+        if kept.graph is None:
             try:
                 making = kept.left.pop()
             except IndexError:
                 making = Making()
-            kept.graph = make_graph(snapshot, read_graph(tx, snapshot), making)
+            kept.graph = make_graph(snapshot, making)
             kept.left = [making]
             count_bytes(snapshot, kept.graph.nbytes)
-        kept.generation, kept.stamp = snapshot.generation, stamp
         return kept.graph
 
 

@@ -12,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.timeline import Segment, same_value, settled, timeline
-from memforest.store.facts import RelationRow
-from memforest.store.snapshot import StateSeen
+from memforest.store.snapshot import RelationRow, StateSeen
 from memforest.text import entity_key, fold
 
 Span = tuple[int | None, int | None]
@@ -71,16 +69,8 @@ class KnownRelation:
         )
 
 
-class _Observed(NamedTuple):
-    """An occurrence of a fact that tells a state of which a relation is read."""
-
-    fact: int
-    occurrence: int
-    at_ms: int
-
-
 _Ends = tuple[int, str, int]
-_Evidence = tuple[list[Span], list[_Observed | RelationRow]]
+_Evidence = tuple[list[Span], list[StateSeen | RelationRow]]
 """When states say that a relation held, and what tells of it."""
 Known = Mapping[_Ends, tuple[_Evidence, KnownRelation]]
 """Source, label and target -> what tells of these, and the relation that it makes."""
@@ -143,7 +133,6 @@ def known_relations(
     lines: Iterable[StateLine],
     place_of: Mapping[int, int],
     place_of_key: Mapping[str, int],
-    occurrence_of: Mapping[int, int],
     before: Known = MappingProxyType({}),
 ) -> Known:
     """Return the relations. One of an entity to itself is none.
@@ -153,11 +142,10 @@ def known_relations(
         lines: what was told of states.
         place_of: entity -> place of the graph.
         place_of_key: key or alias -> place of the graph.
-        occurrence_of: row of a state -> the occurrence that tells of it.
         before: relations that were made before; what the same tells of is not made again.
     """
     held: defaultdict[_Ends, list[Span]] = defaultdict(list)
-    told: defaultdict[_Ends, list[_Observed | RelationRow]] = defaultdict(list)
+    told: defaultdict[_Ends, list[StateSeen | RelationRow]] = defaultdict(list)
     for line in lines:
         label = fold(line.attribute)
         for segment, (key, states) in zip(line.segments, line.telling, strict=True):
@@ -165,9 +153,7 @@ def known_relations(
             if states and target is not None and target != line.place:
                 ends = line.place, label, target
                 held[ends].append((segment.start_ms, segment.end_ms))
-                told[ends] += [
-                    _Observed(one.fact, occurrence_of.get(one.row, 0), one.at_ms) for one in states
-                ]
+                told[ends] += states
     labels = {label: fold(label) for label in {one.label for one in seen}}
     for one in seen:
         source, related = place_of.get(one.source), place_of.get(one.target)
@@ -181,7 +167,7 @@ def known_relations(
 
 
 def _known(
-    source: int, label: str, target: int, held: list[Span], told: list[_Observed | RelationRow]
+    source: int, label: str, target: int, held: list[Span], told: list[StateSeen | RelationRow]
 ) -> KnownRelation:
     told = sorted(told, key=lambda one: (one.at_ms, one.fact))
     spans = sorted(held, key=lambda span: (span[0] is not None, span[0] or 0))

@@ -231,7 +231,7 @@ NAME_CHARS = 40
 
 def graph_in(context: ViewContext) -> Graph:
     """Return the graph of the memory as a view sees it."""
-    return graph_of(context.tx, context.snapshot)
+    return graph_of(context.snapshot)
 
 
 def called(

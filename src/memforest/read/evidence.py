@@ -27,7 +27,6 @@ from memforest.search.timeline import Ending, latest_endings
 from memforest.store import evidence
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.derived import equal_turns
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
 from memforest.text import lexical_tokens
@@ -226,24 +225,24 @@ class EvidenceReader:
             self._echoed[hit.turn] = own
         return own
 
-    def _with_equal_words(self, hits: Iterable[TurnHit]) -> dict[tuple[int, int], list[int]]:
+    def _with_equal_words(self, hits: Sequence[TurnHit]) -> dict[tuple[int, int], list[int]]:
         """Return, by turn and fact of a hit, the rows of the turns by the same speaker with the same text, itself among them.
 
         Where a fact speaks for it, only those that support it, as "yesterday" is another day each time. Else none that answers a
         question: what a "Yes" says is not in its words.
         """
         snapshot, keep = self.snapshot, allowed(self.snapshot, self.request).turns
-        asked = snapshot.turns.asks[snapshot.turns.previous] & (snapshot.turns.previous >= 0)
-        found = equal_turns(self.tx, {int(snapshot.turns.ids[hit.turn]) for hit in hits})
-        equal, pairs = {}, snapshot.facts.pairs
+        same, previous = snapshot.turns.same, snapshot.turns.previous
+        rows = np.flatnonzero(np.isin(same, same[[hit.turn for hit in hits]]) & keep)
+        asked = {int(row) for row in rows if previous[row] >= 0 and snapshot.turns.asks[previous[row]]}
+        equal = {}
         for hit in hits:
-            turns = found.get(int(snapshot.turns.ids[hit.turn]), ())
-            rows = {snapshot.turn_row[turn] for turn in turns if turn in snapshot.turn_row}
+            turns = set(rows[same[rows] == same[hit.turn]].tolist())
             if hit.fact >= 0:
-                rows &= {*pairs[pairs[:, 0] == hit.fact, 1].tolist()}
+                turns.intersection_update(snapshot.turns_of_fact[hit.fact])
             else:
-                rows -= {row for row in rows if asked[row] or asked[hit.turn]}
-            equal[hit.turn, hit.fact] = sorted({hit.turn, *(row for row in rows if keep[row])})
+                turns = set() if hit.turn in asked else turns - asked
+            equal[hit.turn, hit.fact] = sorted({hit.turn, *turns})
         return equal
 
     def shows(self, hit: NodeHit) -> bool:

@@ -195,6 +195,8 @@ class Summaries:
         self._quiet_since = 0.0
         self.failures: tuple[str, ...] = ()
         """Why summaries could not be made when they were last to be."""
+        self._asked = 0
+        """How many artifacts trees asked for when that was last looked at."""
         self._given_up: object = None
         """The state of the memory when a refresh last failed: reading does not try the same again."""
 
@@ -246,7 +248,9 @@ class Summaries:
             )
             done = await refresher.make(choose)
             if done.nodes:
-                await to_thread(drop_outdated, self._db, self._cache.get, self._attached.of)
+                self._asked = await to_thread(
+                    drop_outdated, self._db, self._cache.get, self._attached.of, self._asked
+                )
             self._given_up = await self._db.reading(_mark) if done.failures else None
             if done.failures or choose is None:
                 self.failures = tuple(dict.fromkeys(done.failures))

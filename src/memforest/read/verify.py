@@ -235,7 +235,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     found = wrong_vectors(tx)
     checked["vectors"] = len(checks.vector_digests(tx))
     problems = [f"the vector of {kind} {item} {message}" for kind, item, message in found]
-    checked["summaries"] = artifacts.count(tx, artifacts.OF_TREES)
+    checked["summaries"] = len(artifacts.known(tx, artifacts.OF_TREES))
     return [
         *(Problem("vector", message) for message in (*problems, *meta.next_problems(tx))),
         *(Problem("summary", message) for message in artifacts.damaged(tx)),

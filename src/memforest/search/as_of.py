@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,13 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, PINNED
 from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
-from memforest.store.snapshot import muted_turns, turns_with_hidden_places
+from memforest.store.snapshot import (
+    NamedApart,
+    NameUse,
+    RelationRow,
+    muted_turns,
+    turns_with_hidden_places,
+)
 from memforest.text import cut
 from memforest.times import from_ms
 
@@ -103,9 +109,10 @@ def snapshot_at(
         verdicts: what was decided then of all facts of which anything ever was, by row id; None for what is decided now.
     """
     out_turns, out_facts, later, without, partly, out_states = _left_out(tx, base, moment, verdicts or {})
-    joined = base.joined if moment.known_ms is None else joined_entities(tx, moment.known_ms)
-    if verdicts is None and joined == base.joined and not (out_turns.any() or out_facts.any() or partly):
+    choices = base.choices if moment.known_ms is None else tuple(corrections.read(tx, moment.known_ms))
+    if verdicts is None and choices == base.choices and not (out_turns.any() or out_facts.any() or partly):
         return base
+    joined = joined_entities(tx, choices)
     told = base if verdicts is None else _as_decided(tx, base, moment.known_ms or 0, verdicts)
     turns, facts = np.flatnonzero(~out_turns), np.flatnonzero(~out_facts)
     turn_now, fact_now = _now(out_turns), _now(out_facts)
@@ -139,6 +146,10 @@ def snapshot_at(
         ),
         states=states,
         mentions=mentions,
+        relations=_held(base.relations, kept_facts, without),
+        name_uses=_held(base.name_uses, kept_facts, without),
+        named_apart=_held(base.named_apart, kept_facts, without),
+        choices=choices,
         sessions=tuple(span for span in base.sessions if span.id in sessions),
         base=base,
         joined={row: first for row, first in joined.items() if row in entities and first in entities},
@@ -237,6 +248,14 @@ def _kept_pairs(pairs: Ints, facts: Ints, others: Ints | None = None) -> Ints:
     left, right = facts[pairs[:, 0]], pairs[:, 1] if others is None else others[pairs[:, 1]]
     kept = (left >= 0) & (right >= 0)
     return np.stack([left[kept], right[kept]], axis=1)
+
+
+R = TypeVar("R", RelationRow, NameUse, NamedApart)
+
+
+def _held(rows: Sequence[R], facts: Set[int], without: Set[int]) -> tuple[R, ...]:
+    """Return the rows of some facts, but for those of occurrences that are left out."""
+    return tuple(one for one in rows if one.fact in facts and one.occurrence not in without)
 
 
 def _columns(kind: type, table: Any, rows: Ints) -> Any:

@@ -94,7 +94,11 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
             **of_now(tx),
             turns=old.turns if same else replace(old.turns, muted=muted),
         )
-        share_all(old, made)
+        if made.choices == old.choices:
+            share_all(old, made)
+        else:
+            everywhere = np.arange(len(old.turns.ids))
+            carry_over(old, made, Delta(everywhere, everywhere[:0], everywhere[:0], frozenset()))
         return made
     if len(changed.turn) + len(changed.fact) > SHARE * (len(old.turns.ids) + len(old.facts.ids)):
         return None
@@ -129,6 +133,9 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         ),
         states=states,
         mentions=mentions,
+        relations=_again(old.relations, snapshot_rows.relations(tx, changed.fact), changed.fact),
+        name_uses=_again(old.name_uses, snapshot_rows.name_uses(tx, changed.fact), changed.fact, 1),
+        named_apart=_again(old.named_apart, snapshot_rows.named_apart(tx, changed.fact), changed.fact),
         sessions=sessions,
     )
     carry_over(old, made, Delta(turn_splice.now, turn_splice.read, splice.read, timelines))
@@ -238,6 +245,16 @@ def _states(
 
 
 T = TypeVar("T")
+R = TypeVar("R", snapshot_rows.RelationRow, snapshot_rows.NameUse, snapshot_rows.NamedApart)
+
+
+def _again(old: tuple[R, ...], read: list[R], changed: Collection[int], first: int = 0) -> tuple[R, ...]:
+    """Return rows with those of changed facts read anew, in the order of their columns from `first` on."""
+    if not read and all(one.fact not in changed for one in old):
+        return old
+    rows = [one for one in old if one.fact not in changed]
+    rows.extend(read)
+    return tuple(sorted(rows, key=lambda one: one[first:]))
 
 
 class Grower(Protocol):

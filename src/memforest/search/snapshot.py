@@ -60,6 +60,8 @@ class Turns:
     """Says what is hidden, so that it may be shown by the facts that it supports alone."""
     begins: NDArray[np.bool_]
     """Begins a chunk."""
+    same: Ints
+    """A number of this process that turns of one speaker and one text have in common."""
     previous: Ints
     following: Ints
     vectors: VectorTable
@@ -172,6 +174,14 @@ class Snapshot:
     """By entity, attribute and time."""
     mentions: Ints
     """(fact row, entity id) of every mention, shape (q, 2); by fact row, then entity."""
+    relations: tuple[snapshot.RelationRow, ...] = ()
+    """By id."""
+    name_uses: tuple[snapshot.NameUse, ...] = ()
+    """By occurrence, entity and name."""
+    named_apart: tuple[snapshot.NamedApart, ...] = ()
+    """By fact, occurrence and entity."""
+    choices: tuple[ChoiceRow, ...] = ()
+    """What people decided of names, the newest of each pair."""
     sessions: tuple[snapshot.SessionSpan, ...] = ()
     """The sessions in the order of their turns."""
     indexes: tuple[meta.IndexRow, ...] = ()
@@ -219,7 +229,8 @@ class Snapshot:
             if isinstance(value := getattr(part, name), (np.ndarray, VectorTable))
         )
         objects = len(self.turns.ids) + len(self.facts.ids) + len(self.names)
-        return arrays + self.mentions.nbytes + OBJECT_BYTES * objects + STATE_BYTES * len(self.states)
+        told = len(self.states) + len(self.relations) + len(self.name_uses) + len(self.named_apart)
+        return arrays + self.mentions.nbytes + OBJECT_BYTES * objects + STATE_BYTES * told
 
     @cached_property
     def turn_row(self) -> dict[int, int]:
@@ -429,6 +440,7 @@ class TurnColumns:
     length: Floats
     muted: Bools
     begins: Bools
+    same: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,6 +507,7 @@ def read_turns(
                 length=np.zeros(n, dtype=np.float32),
                 muted=np.zeros(n, dtype=np.bool_),
                 begins=np.zeros(n, dtype=np.bool_),
+                same=_ints(map(hash, zip(speakers, texts, strict=True))),
             )
         )
     found: TurnColumns = _together(TurnColumns, parts)
@@ -598,12 +611,14 @@ def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> Vecto
 
 def of_now(tx: Tx) -> dict[str, Any]:
     """Return the fields of a snapshot that are read anew whenever the generation moves."""
+    choices = corrections.read(tx)
     return {
         "generation": meta.generation(tx),
         "indexes": tuple(meta.index_rows(tx)),
         "waiting": sessions.waiting(tx),
         "position": meta.change_position(tx),
-        "joined": joined_entities(tx),
+        "choices": tuple(choices),
+        "joined": joined_entities(tx, choices),
     }
 
 
@@ -636,12 +651,12 @@ def groups_of(
     return groups, apart, pairs
 
 
-def joined_entities(tx: Tx, known_ms: int | None = None) -> dict[int, int]:
-    """Return entity -> the one that stands for it, of those that people decided to be one, now or by a moment (UTC ms).
+def joined_entities(tx: Tx, choices: Sequence[ChoiceRow] | None = None) -> dict[int, int]:
+    """Return entity -> the one that stands for it, of those that people decided to be one; by some choices, else by those of now.
 
     Who takes part stands for others, else the longest name, as it says most; so it does not matter which was stored first.
     """
-    choices = corrections.read(tx, known_ms)
+    choices = corrections.read(tx) if choices is None else choices
     if not any(one.same for one in choices):
         return {}
     named = facts_rows.entities(tx, {end for one in choices for end in (one.entity, one.other)})
@@ -721,5 +736,8 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
         ),
         states=tuple(snapshot.states_seen(tx, hidden=hidden)),
         mentions=mentions,
+        relations=tuple(snapshot.relations(tx, hidden=hidden)),
+        name_uses=tuple(snapshot.name_uses(tx, hidden=hidden)),
+        named_apart=tuple(snapshot.named_apart(tx, hidden=hidden)),
         sessions=tuple(spans),
     )

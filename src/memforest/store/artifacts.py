@@ -55,9 +55,9 @@ def any_stored(tx: Tx) -> bool:
     return tx.execute("SELECT 1 FROM artifact LIMIT 1").fetchone() is not None
 
 
-def count(tx: Tx, steps: Collection[Step] = STEPS) -> int:
-    """Return how many rows of some steps there are."""
-    return int(tx.value(f"SELECT count(*) FROM artifact WHERE step {AMONG}", (tx.ids(steps),)))
+def count(tx: Tx) -> int:
+    """Return how many rows there are."""
+    return int(tx.value("SELECT count(*) FROM artifact"))
 
 
 def put(tx: Tx, step: Step, made: Iterable[Artifact]) -> None:

@@ -299,7 +299,7 @@ _CORRECTIONS: tuple[Check, ...] = (
 
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'chunk_turns', 'artifact_stamp', 'graph_stamp')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'chunk_turns', 'artifact_stamp')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),

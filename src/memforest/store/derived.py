@@ -123,16 +123,6 @@ def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray
     return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 
-def equal_turns(tx: Tx, turns: Collection[int]) -> dict[int, list[int]]:
-    """Return, for each of some turns that have vectors, all turns with its speaker and text."""
-    return tx.groups(
-        int,
-        f"""SELECT a.item, b.item FROM derived_turn_vector a JOIN derived_turn_vector b USING (digest)
-            WHERE a.item {AMONG}""",
-        (tx.ids(turns),),
-    )
-
-
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
     return {item: unpack_vectors(vector)[0] for item, (_, vector) in stored_vectors(tx, kind, items).items()}

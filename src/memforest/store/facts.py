@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
@@ -498,31 +498,13 @@ SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
 
 
-Spelled: TypeAlias = tuple[int, int, int, str]
-"""A name by which an occurrence of a fact calls an entity: (fact, occurrence, entity, name)."""
-
-
-def name_uses(tx: Tx) -> list[Spelled]:
-    """Return every name that an occurrence has a row of, by occurrence, entity and name."""
-    return tx.execute("""SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
-           ORDER BY n.occurrence, n.entity, n.name""").fetchall()
-
-
-def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
-    """Return every name by which an occurrence calls some entities, labels among them, by entity, fact and occurrence."""
+def spelled(tx: Tx, entities: Collection[int]) -> list[tuple[int, int, int, str]]:
+    """Return (fact, occurrence, entity, name) of every name by which an occurrence calls some entities, labels among them, in order."""
     return tx.execute(
         f"""SELECT m.fact, m.occurrence, m.entity, coalesce(n.name, e.label) FROM mention m JOIN entity e ON e.id = m.entity
             LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = m.entity
             WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
         (tx.ids(entities),),
-    ).fetchall()
-
-
-def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
-    """Return (fact, occurrence, entity) of every mention by the facts that have several occurrences, in this order."""
-    return tx.execute(
-        """SELECT fact, occurrence, entity FROM mention
-           WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1) ORDER BY 1, 2, 3"""
     ).fetchall()
 
 
@@ -574,27 +556,6 @@ def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
     return found + [(row[0], "is used by an occurrence that does not mention the entity") for row in rows]
 
 
-STAMP = "graph_stamp"
-"""The setting of the memory that triggers raise with every write of a relation, a name's use or a choice."""
-
-
-class RelationRow(NamedTuple):
-    """A relation that an occurrence of a fact states; `at_ms` is the start of the fact's stated time, else `said_ms`."""
-
-    id: int
-    fact: int
-    occurrence: int
-    source: int
-    label: str
-    target: int
-    at_ms: int
-    said_ms: int
-
-
-_RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, coalesce(f.start_ms, o.said_ms), o.said_ms
-    FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact"""
-
-
 def drop_relations(tx: Tx, rows: Collection[int]) -> None:
     """Delete relations."""
     tx.executemany("DELETE FROM relation WHERE id = ?", [(row,) for row in sorted(rows)])
@@ -604,23 +565,3 @@ def count_relations(tx: Tx) -> int:
     """Return how many relations are stated, each counted once however often it is."""
     found = tx.value("SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation)")
     return int(found)
-
-
-def read_relations(tx: Tx) -> list[RelationRow]:
-    """Return all relations, by id."""
-    return tx.rows(RelationRow, f"{_RELATION} ORDER BY r.id")
-
-
-def relations_of(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
-    """Return the relations of facts, by id."""
-    return tx.rows(RelationRow, f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
-
-
-def graph_stamp(tx: Tx) -> int:
-    """Return a number that is another one after every change of a relation, a name's use or a choice."""
-    return int(meta.get(tx, STAMP) or 0)
-
-
-def raise_graph_stamp(tx: Tx) -> None:
-    """Raise the stamp after rows were written past the triggers."""
-    meta.put(tx, STAMP, str(graph_stamp(tx) + 1))

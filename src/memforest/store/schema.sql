@@ -433,6 +433,28 @@ BEGIN
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = old.fact;
 END;
 
+CREATE TRIGGER change_relation_insert AFTER INSERT ON relation
+BEGIN
+    INSERT INTO change (kind, item) VALUES ('fact', new.fact);
+    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.fact;
+END;
+
+CREATE TRIGGER change_relation_delete AFTER DELETE ON relation
+BEGIN
+    INSERT INTO change (kind, item) VALUES ('fact', old.fact);
+    DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = old.fact;
+END;
+
+CREATE TRIGGER change_name_use_insert AFTER INSERT ON name_use
+BEGIN
+    INSERT INTO change (kind, item) SELECT 'fact', fact FROM occurrence WHERE id = new.occurrence;
+END;
+
+CREATE TRIGGER change_name_use_delete AFTER DELETE ON name_use
+BEGIN
+    INSERT INTO change (kind, item) SELECT 'fact', fact FROM occurrence WHERE id = old.occurrence;
+END;
+
 CREATE TRIGGER change_derived_turn_vector_insert AFTER INSERT ON derived_turn_vector
 BEGIN
     INSERT INTO change (kind, item) VALUES ('turn', new.item);
@@ -512,51 +534,6 @@ BEGIN
     DELETE FROM derived_next_vector WHERE kind = 'fact' AND item = old.id;
 END;
 
-CREATE TRIGGER graph_relation_insert AFTER INSERT ON relation
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_relation_update AFTER UPDATE ON relation
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_relation_delete AFTER DELETE ON relation
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_name_use_insert AFTER INSERT ON name_use
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_name_use_update AFTER UPDATE ON name_use
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_name_use_delete AFTER DELETE ON name_use
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_choice_insert AFTER INSERT ON choice
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_choice_update AFTER UPDATE ON choice
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
-CREATE TRIGGER graph_choice_delete AFTER DELETE ON choice
-BEGIN
-    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'graph_stamp';
-END;
-
 CREATE TRIGGER artifact_insert AFTER INSERT ON artifact
 BEGIN
     UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'artifact_stamp';
@@ -576,7 +553,6 @@ END;
 INSERT INTO meta VALUES
     ('artifact_stamp', '0'),
     ('generation', '0'),
-    ('graph_stamp', '0'),
     ('memory_id', lower(hex(randomblob(16)))),
     ('next:chunk', '1'),
     ('next:entity', '1'),

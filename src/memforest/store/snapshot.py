@@ -44,6 +44,37 @@ class StateSeen(NamedTuple):
     tie: str
     row: int = 0
     latest_ms: int = 0
+    occurrence: int = 0
+
+
+class RelationRow(NamedTuple):
+    """A relation that an occurrence of a fact states; `at_ms` is the start of the fact's stated time, else `said_ms`."""
+
+    id: int
+    fact: int
+    occurrence: int
+    source: int
+    label: str
+    target: int
+    at_ms: int
+    said_ms: int
+
+
+class NameUse(NamedTuple):
+    """A name by which an occurrence of a fact calls an entity, where that is not its label alone."""
+
+    fact: int
+    occurrence: int
+    entity: int
+    name: str
+
+
+class NamedApart(NamedTuple):
+    """A mention by one of the several occurrences of a fact."""
+
+    fact: int
+    occurrence: int
+    entity: int
 
 
 class SessionSpan(NamedTuple):
@@ -181,7 +212,7 @@ def turns_with_hidden_places(tx: Tx, at_ms: int = NOW) -> list[int]:
 _STATES = f"""SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
     coalesce(o.tie, f.tie) AS tie, s.id, CASE WHEN s.at_ms = f.start_ms THEN min(o.said_ms, coalesce(f.end_ms, o.said_ms),
         s.at_ms + {DAY_MS} * CASE f.precision {" ".join(f"WHEN '{unit}' THEN {days}" for unit, days in UNIT_DAYS.items())} ELSE 0 END)
-    ELSE 0 END FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
+    ELSE 0 END, s.occurrence FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
 
 
 def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[StateSeen]:
@@ -192,9 +223,39 @@ def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[Stat
     )
 
 
-def occurrences_of_states(tx: Tx) -> dict[int, int]:
-    """Return row id of an observation -> the occurrence that makes it."""
-    return tx.pairs("SELECT id, occurrence FROM state")
+def relations(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[RelationRow]:
+    """Return the relations that facts state, by id."""
+    where, args = _of_facts(tx, "r.fact", only, hidden)
+    return tx.rows(
+        RelationRow,
+        f"""SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, coalesce(f.start_ms, o.said_ms), o.said_ms
+            FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact {where} ORDER BY r.id""",
+        args,
+    )
+
+
+def name_uses(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[NameUse]:
+    """Return every name that an occurrence has a row of, by occurrence, entity and name."""
+    where, args = _of_facts(tx, "o.fact", only, hidden)
+    return tx.rows(
+        NameUse,
+        f"""SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
+            {where} ORDER BY n.occurrence, n.entity, n.name""",
+        args,
+    )
+
+
+def named_apart(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[NamedApart]:
+    """Return every mention by the facts that have several occurrences, by fact, occurrence and entity."""
+    where, args = _of_facts(tx, "fact", only, hidden)
+    several = "fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
+    if only is not None:
+        several = "(SELECT count(*) FROM occurrence WHERE fact = mention.fact) > 1"
+    return tx.rows(
+        NamedApart,
+        f"SELECT fact, occurrence, entity FROM mention {where} AND {several} ORDER BY 1, 2, 3",
+        args,
+    )
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from memforest.errors import MemForestError
-from memforest.store import derived, facts, meta
+from memforest.store import derived, meta
 from memforest.store.connections import Tx, errors
 from memforest.store.derived import pack_text, unpack_text
 from memforest.times import EARLIEST, LATEST, to_ms
@@ -223,7 +223,6 @@ def filling(tx: Tx) -> Iterator[None]:
         "INSERT INTO change (seq, kind, item) SELECT ?, 'turn', coalesce(max(id), 0) FROM turn", (newest + 2,)
     )
     derived.forget_word_changes(tx)
-    facts.raise_graph_stamp(tx)
 
 
 def insert_rows(tx: Tx, part: Part, rows: Iterable[list[Any]], count: Counter[str]) -> None:

@@ -359,7 +359,7 @@ class _Asking:
 def _described(parts: Sequence[Part], at_ms: int, tx: Tx, snapshot: Snapshot) -> list[Further | None]:
     if not len(snapshot.facts.ids):
         return [None] * len(parts)
-    graph = graph_of(tx, snapshot)
+    graph = graph_of(snapshot)
     return [described(graph, part.request, part.sub.text, at_ms) for part in parts]
 
 

@@ -303,7 +303,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
     nothing = np.zeros(len(snapshot.turns.ids))
     if not len(snapshot.facts.ids):
         return Entry(nothing, nothing)
-    graph = graph_of(tx, snapshot)
+    graph = graph_of(snapshot)
     named = seeds(graph, names_in(request))
     closest = _closest(snapshot, graph, explore, base)
     if not named and not closest:

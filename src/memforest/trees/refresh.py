@@ -495,20 +495,27 @@ def missing_count(tx: Tx, snapshot: Snapshot, indexes: Sequence[Index]) -> int:
 
 
 def drop_outdated(
-    db: Database, load: Callable[[Tx], Snapshot], indexes: Callable[[Tx], Sequence[Index]]
-) -> None:
+    db: Database, load: Callable[[Tx], Snapshot], indexes: Callable[[Tx], Sequence[Index]], asked: int
+) -> int:
     """Delete the artifacts of trees that nothing asks for any more, if they are most of all: each write outdates some.
 
     Args:
         db: the memory.
         load: returns the snapshot of a transaction's state: the memory as it is now, and not as it was.
         indexes: returns all indexes of the memory, also those that nobody reads just now.
+        asked: how many were asked for when this was last looked at; 0 before.
+
+    Returns:
+        How many are asked for; `asked` if there are so few that nothing is looked at.
     """
     with db.read() as tx:
-        snapshot, stored = load(tx), artifacts.count(tx, artifacts.OF_TREES)
-        asked = len(reachable(tx, snapshot, indexes(tx))) if stored > WRITE_NODES else 0
+        stored = artifacts.count(tx)
         if stored <= 2 * asked + WRITE_NODES:
-            return
+            return asked
+        asked = len(reachable(tx, load(tx), indexes(tx)))
+        if stored <= 2 * asked + WRITE_NODES:
+            return asked
     with db.write() as tx:
         asked_now = reachable(tx, load(tx), indexes(tx))
         artifacts.drop(tx, artifacts.known(tx, artifacts.OF_TREES).keys() - asked_now)
+    return len(asked_now)

@@ -31,6 +31,7 @@ from memforest.store.derived import unpack_vectors
 from memforest.store.erase import deleted
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.sessions import AGAIN, ChunkRow, StoredTurn, turns_of_session, turns_with_ids
+from memforest.store.snapshot import RelationRow, relations
 from memforest.times import from_ms
 from memforest.write.commit import commit
 from memforest.write.corrections import retract_session
@@ -173,8 +174,8 @@ class _Reader:
         self._states: dict[int, list[facts_rows.NewState]] = {}
         for state in facts_rows.states(source, own):
             self._states.setdefault(state.occurrence, []).append(state)
-        self._relations: dict[int, list[facts_rows.RelationRow]] = {}
-        for relation in facts_rows.relations_of(source, facts):
+        self._relations: dict[int, list[RelationRow]] = {}
+        for relation in relations(source, facts, hidden=True):
             self._relations.setdefault(relation.occurrence, []).append(relation)
         self.labels = dict(names.entity(one) for one in self._entities.values())
         """Key of an entity -> how it is called."""
