@@ -24,7 +24,7 @@ from memforest.search.scores import cosines
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.facts import EntityRow
-from memforest.store.snapshot import RelationRow
+from memforest.store.reads import RelationRow
 
 DIMENSION = 384
 DAY = 86_400_000

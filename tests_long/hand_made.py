@@ -23,7 +23,7 @@ from memforest.search.vectors import VectorTable
 from memforest.search.vocabulary import Vocabulary, _vocabulary
 from memforest.store.corrections import ChoiceRow
 from memforest.store.facts import EntityRow
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 from memforest.trees.kernel import fact_times
 from memforest.trees.memforest import MemForestIndex
 

@@ -17,7 +17,7 @@ from memforest.search.forest import FACT, Forest, as_keys
 from memforest.search.snapshot import load_snapshot
 from memforest.store import artifacts
 from memforest.store.derived import unpack_vectors
-from memforest.store.snapshot import muted_turns
+from memforest.store.reads import muted_turns
 from memforest.times import from_ms
 from memforest.trees.attached import Attached
 from memforest.trees.hmem_grow import CAP, SCHEDULES

@@ -24,7 +24,7 @@ from memforest.store.facts import (
     add_occurrences,
     write_dates,
 )
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 from memforest.times import from_ms
 
 __all__ = [

@@ -119,7 +119,7 @@ def _check_block(page: Path, name: str, expected: str) -> None:
 def _reference(kind: type) -> str:
     """Return the verbs of a class as Markdown: what each does, and a row for each option."""
     lines: list[str] = []
-    for name, verb in vars(kind).items():
+    for name, verb in [one for part in kind.__mro__ for one in vars(part).items()]:
         if name.startswith("_") or not inspect.iscoroutinefunction(inspect.unwrap(verb)):
             continue
         result = inspect.signature(verb).return_annotation

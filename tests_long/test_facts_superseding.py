@@ -25,7 +25,7 @@ from memforest.search.timeline import (
     timelines,
     valid_until,
 )
-from memforest.store import snapshot as rows
+from memforest.store import reads
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.facts import facts_with_ids
@@ -34,8 +34,10 @@ from memforest.store.facts import facts_with_ids
 def of_all(tx: Tx, new: Sequence[int]) -> set[int]:
     """Return what new observations superseded, by the whole timeline of each attribute."""
     found: set[int] = set()
-    for state in rows.states_with_ids(tx, new):
-        same = [s for s in rows.states_seen(tx) if (s.entity, s.attribute) == (state.entity, state.attribute)]
+    for state in reads.states_with_ids(tx, new):
+        same = [
+            s for s in reads.states_seen(tx) if (s.entity, s.attribute) == (state.entity, state.attribute)
+        ]
         told = settled(same)
         found |= superseded(told, [one for one in told if one.row == state.row])
     return found

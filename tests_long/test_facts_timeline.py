@@ -21,7 +21,7 @@ from tests_long.worlds import fast_config, fast_folder
 from memforest import MemForest
 from memforest.read.stored import TimelineEntry
 from memforest.search.timeline import same_value, timeline
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 
 VALUES = st.sampled_from(["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon"])
 OBSERVATIONS = st.lists(

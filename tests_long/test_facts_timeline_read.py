@@ -15,7 +15,7 @@ from memforest.search.timeline import (
     time_order,
     timeline,
 )
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 
 Told = tuple[int, str]
 """An instant, and what is said then: "Rome", "Rome<Oslo" (Rome, Oslo before it), "-Rome" (it has ended)."""

@@ -24,7 +24,7 @@ from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, 
 from memforest.graph.resolve import Resolver
 from memforest.search.snapshot import Snapshot
 from memforest.store.facts import EntityRow
-from memforest.store.snapshot import NamedApart, RelationRow
+from memforest.store.reads import NamedApart, RelationRow
 
 FEW = settings(max_examples=60, deadline=None)
 # Names of which no two are alike, so that nothing but a choice joins them.

@@ -24,7 +24,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.snapshot import RelationRow, StateSeen
+from memforest.store.reads import RelationRow, StateSeen
 
 KEYS = ("ana", "bob", "davis", "miami")
 PLACES = {key: place for place, key in enumerate(KEYS)}

@@ -22,10 +22,9 @@ from tests_long.stored import (
 )
 
 from memforest.records import State
-from memforest.store import facts, sessions
-from memforest.store import snapshot as columns
+from memforest.store import facts, reads, sessions
 from memforest.store.connections import Connection
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 
 
 def test_sessions_stand_by_their_first_time_and_their_id(tx: Connection) -> None:
@@ -36,9 +35,9 @@ def test_sessions_stand_by_their_first_time_and_their_id(tx: Connection) -> None
     }
     silent = sessions.add_session(tx, "silent", infer=True, stored_ms=0, metadata={})
     expected = [(-1, "é", rows["é"]), (5, "c", rows["c"]), (9, "a", rows["a"]), (9, "b", rows["b"])]
-    assert columns.session_spans(tx) == expected
-    assert columns.session_spans(tx, [rows["b"], rows["c"], silent]) == [expected[1], expected[3]]
-    assert columns.session_spans(tx, []) == []
+    assert reads.session_spans(tx) == expected
+    assert reads.session_spans(tx, [rows["b"], rows["c"], silent]) == [expected[1], expected[3]]
+    assert reads.session_spans(tx, []) == []
 
 
 def test_turns_are_read_by_session_and_position(tx: Connection) -> None:
@@ -50,10 +49,10 @@ def test_turns_are_read_by_session_and_position(tx: Connection) -> None:
         (first[1], one, "Ana", 3, "b", None),
         (second[0], two, "Ana", 0, "c", None),
     ]
-    assert list(columns.turn_rows(tx)) == expected
-    assert list(columns.turn_rows(tx, [two, 99])) == expected[2:]
-    assert columns.sessions_of(tx, [first[1], first[0], 99]) == {one}
-    assert columns.sessions_of(tx, []) == set()
+    assert list(reads.turn_rows(tx)) == expected
+    assert list(reads.turn_rows(tx, [two, 99])) == expected[2:]
+    assert reads.sessions_of(tx, [first[1], first[0], 99]) == {one}
+    assert reads.sessions_of(tx, []) == set()
 
 
 def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
@@ -75,13 +74,19 @@ def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
         where = say(tx, rows[name], turn)
         for one in who:
             add_mention(tx, where, one, "subject")
-    found = list(columns.fact_rows(tx))
-    assert {one.fact_id: one.speaker for one in found} == {"f1": ana, "f2": 0, "f3": 0, "f4": 0, "f5": bob}
-    assert [one.id for one in found] == sorted(rows.values())
+    found = list(reads.fact_rows(tx))
+    assert {fact_id: speaker for _, speaker, *_, fact_id, _ in found} == {
+        "f1": ana,
+        "f2": 0,
+        "f3": 0,
+        "f4": 0,
+        "f5": bob,
+    }
+    assert [row for row, *_ in found] == sorted(rows.values())
     assert found[0] == (rows["f1"], ana, 1, 4, 9, "f1", 0)
-    assert list(columns.fact_rows(tx, [rows["f4"], rows["f2"], 99])) == [found[1], found[3]]
-    assert columns.wordings(tx, [rows["f2"], 99]) == {rows["f2"]: "Ana paints."}
-    assert len(columns.wordings(tx)) == 5
+    assert list(reads.fact_rows(tx, [rows["f4"], rows["f2"], 99])) == [found[1], found[3]]
+    assert reads.wordings(tx, [rows["f2"], 99]) == {rows["f2"]: "Ana paints."}
+    assert len(reads.wordings(tx)) == 5
 
 
 @settings(max_examples=15)
@@ -107,13 +112,13 @@ def test_whatever_was_said_how_often_is_read_alike_in_whole_and_in_part(
             supports |= {(rows[fact], turns[n]) for n in of}
             mentions.add((rows[fact], who[name]))
         often = {row: tuple(sorted(at)) for row, at in times.items() if len(at) > 1}
-        assert columns.said_often(tx) == often
-        assert columns.supports(tx) == sorted(supports)
-        assert columns.mentions(tx) == sorted(mentions)
+        assert reads.said_often(tx) == often
+        assert reads.supports(tx) == sorted(supports)
+        assert reads.mentions(tx) == sorted(mentions)
         some = rows[1:3]
-        assert columns.said_often(tx, some) == {row: at for row, at in often.items() if row in some}
-        assert columns.supports(tx, some) == sorted(one for one in supports if one[0] in some)
-        assert columns.mentions(tx, some) == sorted(one for one in mentions if one[0] in some)
+        assert reads.said_often(tx, some) == {row: at for row, at in often.items() if row in some}
+        assert reads.supports(tx, some) == sorted(one for one in supports if one[0] in some)
+        assert reads.mentions(tx, some) == sorted(one for one in mentions if one[0] in some)
 
 
 OBSERVED = st.lists(
@@ -148,11 +153,11 @@ def test_the_observations_of_an_attribute_are_read_in_the_order_of_its_timeline(
     """Of the same entity and attribute, and no others."""
     with closing(empty_memory()) as tx:
         timeline = observe(tx, observed)
-        assert columns.states_seen(tx) == timeline
+        assert reads.states_seen(tx) == timeline
         for entity, attribute in {one[:2] for one in timeline}:
             own = [one for one in timeline if one[:2] == (entity, attribute)]
-            assert columns.states_of_attribute(tx, (entity,), attribute) == own
-        assert columns.states_of_attribute(tx, (1,), "none") == []
+            assert reads.states_of_attribute(tx, (entity,), attribute) == own
+        assert reads.states_of_attribute(tx, (1,), "none") == []
 
 
 def test_observations_are_read_by_fact_or_by_row(tx: Connection) -> None:
@@ -166,12 +171,12 @@ def test_observations_are_read_by_fact_or_by_row(tx: Connection) -> None:
         ],
     )
     assert [one.value for one in timeline] == ["Rome", "Oslo", "cook"]
-    assert columns.states_seen(tx, [timeline[0].fact, 99]) == timeline[:1]
-    assert columns.states_with_ids(tx, [timeline[0].row, timeline[2].row, 99]) == [timeline[0], timeline[2]]
-    assert columns.states_with_ids(tx, [timeline[0].row, timeline[1].row]) == [timeline[1], timeline[0]]
+    assert reads.states_seen(tx, [timeline[0].fact, 99]) == timeline[:1]
+    assert reads.states_with_ids(tx, [timeline[0].row, timeline[2].row, 99]) == [timeline[0], timeline[2]]
+    assert reads.states_with_ids(tx, [timeline[0].row, timeline[1].row]) == [timeline[1], timeline[0]]
     assert value(tx, "SELECT count(*) FROM occurrence WHERE tie IS NULL") == 1
     tx.execute("UPDATE occurrence SET tie = 'z' WHERE fact = ?", (timeline[0].fact,))
-    assert columns.states_seen(tx, [timeline[0].fact])[0].tie == "z"
+    assert reads.states_seen(tx, [timeline[0].fact])[0].tie == "z"
 
 
 def test_every_name_means_one_entity(tx: Connection) -> None:
@@ -179,13 +184,13 @@ def test_every_name_means_one_entity(tx: Connection) -> None:
     ana, bob, cleo = put_entities(tx, "ana", "bob", "cleo")
     tx.execute("INSERT INTO alias VALUES ('bob', ?), ('c', ?), ('zoë', ?)", (ana, cleo, cleo))
     names = {"ana": ana, "bob": ana, "c": cleo, "cleo": cleo, "zoë": cleo}
-    assert columns.names(tx) == names
-    assert columns.entities_of(tx, [*names, "dan", ""]) == names
-    assert columns.entities_of(tx, ["bob"]) == {"bob": ana}
-    assert columns.entities_of(tx, []) == {}
-    assert columns.keys_of(tx, [cleo]) == {"cleo", "c", "zoë"}
-    assert columns.keys_of(tx, [bob, ana]) == {"ana", "bob"}
-    assert columns.keys_of(tx, []) == set()
+    assert reads.names(tx) == names
+    assert reads.entities_of(tx, [*names, "dan", ""]) == names
+    assert reads.entities_of(tx, ["bob"]) == {"bob": ana}
+    assert reads.entities_of(tx, []) == {}
+    assert reads.keys_of(tx, [cleo]) == {"cleo", "c", "zoë"}
+    assert reads.keys_of(tx, [bob, ana]) == {"ana", "bob"}
+    assert reads.keys_of(tx, []) == set()
     assert facts.entities(tx, [bob, 99]) == {bob: facts.EntityRow(bob, "bob", "Bob", "unknown")}
     assert list(facts.entities(tx)) == [ana, bob, cleo]
 
@@ -208,12 +213,12 @@ def test_an_alias_means_who_was_called_so_first(tx: Connection, order: tuple[int
     made = {uses[n][0]: call(tx, *uses[n], f"f{n}") for n in order}
     meant = []
     for gone in (melvin, melanie, melissa):
-        meant.append(columns.names(tx)["mel"])
+        meant.append(reads.names(tx)["mel"])
         assert facts.wrong_aliases(tx) == []
         tx.execute("DELETE FROM occurrence WHERE id = ?", (made[gone],))
         facts.resolve_aliases(tx, {"mel"})
     assert meant == [melvin, melanie, melissa]
-    assert "mel" not in columns.names(tx)
+    assert "mel" not in reads.names(tx)
     assert len(who) == 3
 
 
@@ -226,7 +231,7 @@ def test_of_two_called_alike_at_once_the_first_by_key_is_meant(tx: Connection) -
         add_mention(tx, where, entity, "other")
         for _ in range(2):
             use_alias(tx, "mel", entity, where[1])
-    assert columns.names(tx)["mel"] == first
+    assert reads.names(tx)["mel"] == first
     assert value(tx, "SELECT count(*) FROM alias_use") == 2
 
 

@@ -8,8 +8,7 @@ from tests_long.stored import add_relation, put_entities, put_entity, put_fact, 
 
 from memforest.reading.canonical import EntityBook, spelling
 from memforest.records import ExtractedFact, Mention, Relation, State
-from memforest.store import corrections, facts, meta
-from memforest.store import snapshot as columns
+from memforest.store import corrections, facts, meta, reads
 from memforest.store.connections import Connection
 from memforest.store.facts import OccurrenceRef
 from memforest.write.reword import Naming
@@ -42,7 +41,7 @@ def keys(tx: Connection) -> dict[int, str]:
 def told(tx: Connection) -> list[tuple[str, str, str]]:
     """Return the relations by keys."""
     of = keys(tx)
-    return [(of[one.source], one.label, of[one.target]) for one in columns.relations(tx)]
+    return [(of[one.source], one.label, of[one.target]) for one in reads.relations(tx)]
 
 
 def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
@@ -54,13 +53,13 @@ def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
     add_relation(tx, dated, ana, "married", bob)
     add_relation(tx, plain, bob, "met", ana)
     add_relation(tx, plain, bob, "met", ana)
-    found = columns.relations(tx)
+    found = reads.relations(tx)
     assert [one[1:] for one in found] == [
         (*dated, ana, "married", bob, 77, 6000),
         (*plain, bob, "met", ana, 5000, 5000),
     ]
     assert [one.id for one in found] == sorted(one.id for one in found)
-    assert columns.relations(tx, [plain[0], 99]) == found[1:]
+    assert reads.relations(tx, [plain[0], 99]) == found[1:]
 
 
 def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
@@ -73,7 +72,7 @@ def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
             "Ana", "Ana's", relations=(Relation("Ana", "likes", "Ana"), Relation("Ana's", "is", "ana"))
         ),
     )
-    assert columns.relations(tx) == []
+    assert reads.relations(tx) == []
     assert value(tx, "SELECT count(*) FROM mention") == 1
 
 
@@ -84,13 +83,13 @@ def test_a_relation_goes_with_what_tells_it(tx: Connection, gone: str) -> None:
     _, [other] = put_session(tx, "other")
     statement = candidate("Bob", "zoë", relations=(Relation("Bob", "met", "Zoë"),))
     first, second = said(tx, turn, statement), said(tx, other, statement)
-    assert [one.occurrence for one in columns.relations(tx)] == [first[1], second[1]]
+    assert [one.occurrence for one in reads.relations(tx)] == [first[1], second[1]]
     row = {"occurrence": first[1], "fact": first[0], "session": session}[gone]
     if gone == "session":
         tx.execute("DELETE FROM chunk WHERE session = ?", (row,))
     else:
         tx.execute(f"DELETE FROM {gone} WHERE id = ?", (row,))
-    assert [one.occurrence for one in columns.relations(tx)] == [second[1]]
+    assert [one.occurrence for one in reads.relations(tx)] == [second[1]]
     assert {row for row, *_ in facts.names_in(tx, [first[1], second[1]])} <= {second[1]}
 
 
@@ -107,7 +106,7 @@ def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
     of = {key: row for row, key in keys(tx).items()}
     corrections.add(tx, "same", of["cleo"], of["bob"], 1)
     facts.drop_entities(tx, [of["bob"]])
-    assert (columns.relations(tx), columns.name_uses(tx), corrections.history(tx)) == ([], [], [])
+    assert (reads.relations(tx), reads.name_uses(tx), corrections.history(tx)) == ([], [], [])
 
 
 def test_ends_of_a_relation_are_mentioned_as_those_of_states_are(tx: Connection) -> None:
@@ -140,7 +139,7 @@ def test_a_relation_without_a_name_or_a_label_leaves_nothing(tx: Connection, wro
     """Not even the mention of its other end."""
     _, [turn] = put_session(tx)
     where = said(tx, turn, candidate(relations=(wrong,)))
-    assert columns.relations(tx) == []
+    assert reads.relations(tx) == []
     assert len(facts.mentions_of(tx, where[0])) == 1
 
 
@@ -152,7 +151,7 @@ def test_a_short_form_stands_for_who_speaks_in_relations(tx: Connection) -> None
     assert melanie is not None
     where = said(tx, turn, candidate(relations=(Relation("Ana", "met", "Mel"),)), book=book)
     assert told(tx) == [("ana", "met", "melanie")]
-    assert [(entity, name) for _, _, entity, name in columns.name_uses(tx)] == [(melanie, "Mel")]
+    assert [(entity, name) for _, _, entity, name in reads.name_uses(tx)] == [(melanie, "Mel")]
     assert value(tx, "SELECT occurrence FROM alias_use WHERE key = 'mel'") == where[1]
 
 

@@ -20,7 +20,7 @@ from tests_long.stored import (
 )
 
 from memforest.records import Turn
-from memforest.store import evidence, facts, sessions
+from memforest.store import facts, reads, sessions
 from memforest.store.connections import Connection
 from memforest.times import from_ms
 
@@ -266,7 +266,7 @@ def test_the_sources_of_a_fact_stand_in_the_order_in_which_they_were_said(tx: Co
     fact, silent = put_fact(tx), put_fact(tx, "g")
     for turns, at in ((late[1:], 9000), (late[:1], 9000), ((early[1], early[0]), 0), (same[:1], 9000)):
         say(tx, fact, *turns, said_ms=at)
-    assert evidence.fact_sources(tx, [fact, silent]) == {
+    assert reads.fact_sources(tx, [fact, silent]) == {
         fact: [("early", "t0"), ("early", "t1"), ("b", "t0"), ("late", "t0"), ("late", "t1")],
         silent: [],
     }

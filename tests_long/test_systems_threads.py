@@ -34,7 +34,7 @@ from memforest.search.change import (
 )
 from memforest.search.timeline import Segment, timeline
 from memforest.search.vocabulary import Topic, Vocabulary, choose_values
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 
 Matrix = NDArray[np.float64]
 

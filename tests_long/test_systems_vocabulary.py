@@ -28,7 +28,7 @@ from memforest.search.timeline import timelines, valid_until
 from memforest.search.vocabulary import Vocabulary, vocabulary
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.snapshot import wordings
+from memforest.store.reads import wordings
 
 SAID = (
     "{who} dropped {one} for {two}.",

@@ -27,7 +27,7 @@ from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipp
 from memforest.search.snapshot import load_snapshot
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.evidence import statements_of
+from memforest.store.reads import statements_of
 from memforest.times import to_ms
 from memforest.trees.timem_compose import MOST, profile_lines, profile_statements
 

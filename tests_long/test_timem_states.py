@@ -23,7 +23,7 @@ from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Preci
 from memforest.search.snapshot import load_snapshot
 from memforest.search.timeline import Segment, settled, timeline
 from memforest.store import facts as fact_rows
-from memforest.store import snapshot as snapshot_rows
+from memforest.store import reads
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.times import to_ms
@@ -90,8 +90,8 @@ def then(tx: Tx, entity: int, start: int, end: int) -> tuple[list[tuple[str, Seg
 def by_then(tx: Tx, day: int) -> dict[str, list[Segment]]:
     """Return the whole timeline of each attribute, of what had been told and was so before a day."""
     said = dict(tx.execute("SELECT s.id, o.said_ms FROM state s JOIN occurrence o ON o.id = s.occurrence"))
-    told: dict[str, list[snapshot_rows.StateSeen]] = {}
-    for seen in snapshot_rows.states_seen(tx):
+    told: dict[str, list[reads.StateSeen]] = {}
+    for seen in reads.states_seen(tx):
         if said[seen.row] < ms(day) and seen.at_ms < ms(day):
             told.setdefault(seen.attribute, []).append(seen)
     return {attribute: timeline(settled(states)) for attribute, states in told.items()}

@@ -30,7 +30,7 @@ def test_help_shows_every_option_with_its_default() -> None:
 @pytest.mark.parametrize("kind", [AsyncUserMemory, AsyncMemForest])
 def test_every_verb_has_a_model_of_its_options(kind: type) -> None:
     """Its fields are the arguments, with their defaults; a JSON Schema can be made of those that JSON can say."""
-    for name, verb in vars(kind).items():
+    for name, verb in [one for part in kind.__mro__ for one in vars(part).items()]:
         if not name.startswith("_") and inspect.iscoroutinefunction(inspect.unwrap(verb)):
             fields = options_of(verb).model_fields
             parameters = [one for one in inspect.signature(verb).parameters.values() if one.name != "self"]

@@ -48,7 +48,7 @@ from memforest.search.snapshot import (
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.facts import KINDS, EntityRow
-from memforest.store.snapshot import NamedApart
+from memforest.store.reads import NamedApart
 
 Weights = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from memforest.search.snapshot import OPEN, Snapshot, as_array
 from memforest.search.timeline import same_value
 from memforest.store.connections import Tx
 from memforest.store.facts import dated_words, mentions_of, spans_of
-from memforest.store.snapshot import wordings
+from memforest.store.reads import wordings
 from memforest.text import cut, fold
 from memforest.times import one_line
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.timeline import Segment, same_value, settled, timeline
-from memforest.store.snapshot import RelationRow, StateSeen
+from memforest.store.reads import RelationRow, StateSeen
 from memforest.text import entity_key, fold
 
 Span = tuple[int | None, int | None]

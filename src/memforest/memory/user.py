@@ -1,4 +1,4 @@
-"""One user's memory as people use it: every verb of a user, with its arguments read and the work handed to the memory.
+"""One user's memory as people use it: every verb of a user; those that write are here, those that read in `memforest.memory.reader`.
 
 Each verb reads top-down: arguments of Python become those of the memory, the pool opens the file, and `Memory` or a function of
 `memforest.read` does the work. Annotated types say what values are allowed; `memforest.memory.verbs` checks them.
@@ -6,18 +6,14 @@ Each verb reads top-down: arguments of Python become those of the memory, the po
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
-
-from annotated_types import Ge, Le, MinLen
+from typing import Any
 
 from memforest import __version__
-from memforest.config import Ranking
 from memforest.endpoint import Budget
-from memforest.errors import InputError, NotFoundError
 from memforest.memory.importing import FileLike, ImportRequest, OnSession, import_files
 from memforest.memory.memory import Memory
 from memforest.memory.open import embedder_for
@@ -27,26 +23,18 @@ from memforest.memory.options import (
     TimeLike,
     check_path,
     read_deletion,
-    read_moment,
-    read_question,
     read_rebuild,
     read_statement,
     read_statements,
     read_time,
     read_update,
-    read_window,
-    to_ms_or_none,
 )
-from memforest.memory.pool import NOBODY, Absent, MemoryPool
+from memforest.memory.pool import Absent
+from memforest.memory.reader import AsyncReader
 from memforest.memory.transfer import backup_memory, export_memory, import_memory, merge_from_directory
-from memforest.memory.verbs import takes_options_of, verb
-from memforest.plain import Listing
+from memforest.memory.verbs import verb
 from memforest.progress import OnProgress, Report, as_raised
-from memforest.read import changes, entities, facts, views
-from memforest.read.changes import ChangePage, Diff
-from memforest.read.entities import Entity, EntityChoice, EntityPage, GraphPicture, PathView, RelationView
-from memforest.read.facts import WantedFacts, facts_page, history
-from memforest.read.profiles import GRAPH, Profile
+from memforest.read.entities import Entity
 from memforest.read.receipts import (
     BackupResult,
     DeleteReceipt,
@@ -55,72 +43,24 @@ from memforest.read.receipts import (
     MemoryImport,
     MergeResult,
 )
-from memforest.read.results import AskResult, FlushResult, IngestResult, QueryResult, Usage
+from memforest.read.results import FlushResult, IngestResult, Usage
 from memforest.read.stored import (
     CorrectionView,
-    FactPage,
-    FactView,
-    HistoryEntry,
     IndexView,
     RepairReport,
-    SessionPage,
-    Stale,
-    Stats,
-    TimelinePage,
-    TreeView,
-    TurnPage,
-    VerifyReport,
 )
-from memforest.read.timelines import timeline_page
-from memforest.read.views import TreeQuery
-from memforest.records import EntityKind
-from memforest.settings import MAX_PAGE, MAX_TOP_K
-from memforest.text import entity_key
 from memforest.times import floor_ms
 from memforest.write.merge_plan import MergeOptions
 from memforest.write.turns import SessionInput, messages_of, read_turns, redacted
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-Limit = Annotated[int, Ge(1), Le(MAX_PAGE)]
-Positive = Annotated[int, Ge(1)]
-Natural = Annotated[int, Ge(0)]
-Trees = list[TreeView]
-Mode = Literal["emb", "emb+planner", "llm", "llm+planner"]
-
-_NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
-
-
-class AsyncUserMemory:
+class AsyncUserMemory(AsyncReader):
     """One user's memory; made by `AsyncMemForest.user`. The blocking twin is `memforest.memory.blocking.UserMemory`.
 
     Of a user without a memory, `search`, `ask` and the verbs that list return nothing; those that name something raise a
     `NotFoundError`. Every write is durable when it returns. A verb that writes raises `StoreError` if the file cannot be written,
     any verb `InputError` for an argument of the wrong type or out of range, and `TimestampError` for an unreadable time.
     """
-
-    def __init__(self, pool: MemoryPool, user_id: str) -> None:
-        self._pool = pool
-        self._config = pool.config
-        self.user_id = user_id
-
-    async def _view(self, view: Callable[..., T], *args: Any, nothing: T | None = None, **how: Any) -> T:
-        """Return what a view of the memory shows; `nothing` where a name is not found as the user has no memory."""
-        async with self._pool.open(self.user_id, "empty") as memory:
-            try:
-                return await memory.view(view, *args, **how)
-            except NotFoundError:
-                if nothing is None or memory.user_id != NOBODY or self.user_id == NOBODY:
-                    raise
-                return nothing
-
-    async def _do(
-        self, work: Callable[Concatenate[Memory, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Do work on the memory, which must be there."""
-        async with self._pool.open(self.user_id, "refused") as memory:
-            return await work(memory, *args, **kwargs)
 
     @verb("upsert_memory")
     async def add(
@@ -230,386 +170,6 @@ class AsyncUserMemory:
         )
         return await as_raised(import_files(self._pool, request))
 
-    @verb("search_memory")
-    async def search(
-        self,
-        question: str,
-        *,
-        reference_date: TimeLike | None = None,
-        as_of: TimeLike | None = None,
-        during: tuple[TimeLike, TimeLike] | None = None,
-        said_by: TimeLike | None = None,
-        known_at: TimeLike | None = None,
-        filters: Mapping[str, Any] | None = None,
-        top_k: Annotated[int, Ge(1), Le(MAX_TOP_K)] | None = None,
-        min_relevance: Annotated[float, Ge(0), Le(1)] | None = None,
-        max_tokens: Positive | None = None,
-        index: str | None = None,
-        ranking: Ranking | None = None,
-        mode: Mode | None = None,
-        budget: Budget | None = None,
-        explain: bool = False,
-    ) -> QueryResult:
-        """Return ranked evidence for a question, best first; the same for the same state and arguments.
-
-        Args:
-            question: in any language.
-            reference_date: what "now" and "last month" in the question are relative to; the clock's time when not given.
-            as_of: keep what was so at that time; unknown validity counts from when it was said.
-            during: keep what overlaps [start, end).
-            said_by: what had been said by that time; what was said later is as if it were not there.
-            known_at: what this memory held at that time; what was stored later is as if it were not there. `warnings` say
-                how much of it has been deleted since.
-            filters: search only turns that have all of this metadata, of their own, of their call of `add` or of their
-                session; `warnings` name a key that none has.
-            top_k: most evidence returned; `Config.top_k` when not given.
-            min_relevance: leave out evidence that is less likely to answer (`Evidence.relevance`), 0 for none;
-                `Config.min_relevance` when not given.
-            max_tokens: budget for the texts of all evidence together, estimated.
-            index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
-                ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the memory
-                has when not given.
-            ranking: weights for this question; `Config.ranking` when not given.
-            mode: how the recalled trees are browsed; `Config.mode` when not given.
-            budget: what may be spent on models; `Config.query_budget` when not given. What it does not allow is done without
-                a model, and `warnings` say so.
-            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters and time order did, and for each
-                evidence the named parts whose sum is its score, and its path.
-
-        Raises:
-            InputError: if the question is empty or an argument is out of range.
-            ConfigError: if the mode needs a chat model and there is none, or the index is unknown.
-            NotFoundError: if the memory does not have that index.
-            CorruptStoreError: if the settings of the index in the file cannot be read.
-        """
-        asked = read_question(
-            self._config,
-            question,
-            reference_date=reference_date,
-            as_of=as_of,
-            during=during,
-            said_by=said_by,
-            known_at=known_at,
-            filters=filters,
-            top_k=top_k,
-            min_relevance=min_relevance,
-            max_tokens=max_tokens,
-            index=index,
-            ranking=ranking,
-            mode=mode,
-            budget=budget,
-            explain=explain,
-        )
-        async with self._pool.open(self.user_id, "empty") as memory:
-            return await memory.query(asked)
-
-    @verb("search_memory")
-    @takes_options_of(search)
-    async def ask(self, question: str, **options: Any) -> AskResult:
-        """Answer a question from the best evidence, with citations, or abstain; the options are those of `search`."""
-        asked = read_question(self._config, question, **options)
-        async with self._pool.open(self.user_id, "empty") as memory:
-            return await memory.ask(asked)
-
-    @verb()
-    async def sessions(self, *, limit: Limit | None = None, cursor: str | None = None) -> SessionPage:
-        """Return the stored sessions in time order, all of them or a page.
-
-        No session is on two pages or on none while others come and go. One that gains or loses its first turns may move.
-
-        Args:
-            limit: most sessions on the page; None for all.
-            cursor: `SessionPage.next_cursor` of the page before.
-
-        Raises:
-            InputError: if the cursor is not one of this listing.
-        """
-        listing = Listing.of("sessions", self.user_id)
-        return await self._view(views.session_page, listing, limit=limit, cursor=cursor)
-
-    @verb()
-    async def turns(
-        self, session_id: str, *, limit: Limit | None = None, cursor: str | None = None
-    ) -> TurnPage:
-        """Return the turns of a session, in order, as they were said, all of them or a page.
-
-        Args:
-            session_id: which session.
-            limit: most turns on the page; None for all.
-            cursor: `TurnPage.next_cursor` of the page before.
-
-        Raises:
-            InputError: if the cursor is not one of this listing.
-            NotFoundError: if there is no such session.
-        """
-        listing = Listing.of("turns", self.user_id, session_id)
-        return await self._view(views.turn_page, session_id, listing, limit=limit, cursor=cursor)
-
-    @verb()
-    async def get(self, fact_id: str) -> FactView:
-        """Return one fact.
-
-        Raises:
-            NotFoundError: if there is none with that id.
-        """
-        return await self._view(facts.one_fact, fact_id)
-
-    @verb()
-    async def list(
-        self,
-        *,
-        offset: Natural = 0,
-        limit: Limit = 50,
-        cursor: str | None = None,
-        filters: Mapping[str, Any] | None = None,
-        entity: str | None = None,
-        session_id: str | None = None,
-        as_of: TimeLike | None = None,
-        during: tuple[TimeLike, TimeLike] | None = None,
-        said_by: TimeLike | None = None,
-        known_at: TimeLike | None = None,
-        verdict: Literal["pinned", "forgotten", "corrected"] | None = None,
-    ) -> FactPage:
-        """Return a page of facts in time order, without those that were corrected or forgotten.
-
-        From page to page by `cursor` no fact is there twice or missing while others come and go; by `offset` it may be.
-
-        Args:
-            offset: how many matching facts to pass over.
-            limit: most facts on the page.
-            cursor: `FactPage.next_cursor` of the page before, of the same arguments; `limit` may be another.
-            filters: only facts from turns that have all of this metadata, of their own, of their call of `add` or of their
-                session; the page's `warnings` name a key that none has.
-            entity: a name that the fact must mention.
-            session_id: a session that must support it.
-            as_of: keep what was so at that time.
-            during: keep what overlaps [start, end).
-            said_by: what had been said by that time.
-            known_at: what this memory held at that time; the page's `warnings` say how much of it has been deleted since.
-            verdict: instead return the facts that are pinned, forgotten or corrected now.
-
-        Raises:
-            InputError: if `during` ends before it starts, or the cursor is not one of this listing, or comes with an offset.
-            NotFoundError: if there is no such entity or session.
-        """
-        if offset and cursor is not None:
-            raise InputError("list: offset and cursor are two ways to page; give one of them")
-        moment = read_moment(said_by, known_at, self._config, filters)
-        wanted = WantedFacts(
-            filters=filters or {},
-            entity=entity,
-            session_id=session_id,
-            as_of=read_time(as_of, self._config, "as_of"),
-            during=read_window(during, self._config),
-            verdict=verdict,
-        )
-        listing = Listing.of("facts", self.user_id, wanted, moment)
-        paging = {"cursor": cursor, "offset": offset, "limit": limit}
-        return await self._view(
-            facts_page, wanted, listing, **paging, moment=moment, nothing=FactPage((), 0, None)
-        )
-
-    @verb()
-    async def timeline(
-        self,
-        entity: str,
-        *,
-        attribute: str | None = None,
-        kind: Literal["state", "event"] | None = None,
-        said_by: TimeLike | None = None,
-        known_at: TimeLike | None = None,
-        limit: Limit | None = None,
-        cursor: str | None = None,
-    ) -> TimelinePage:
-        """Return what is known of an entity in time order: states with their intervals, and events; all of it or a page.
-
-        Args:
-            entity: its name.
-            attribute: only states of this attribute.
-            kind: only states, or only events.
-            said_by: what had been said by that time.
-            known_at: what this memory held at that time, as far as it was not deleted since.
-            limit: most entries on the page; None for all.
-            cursor: `TimelinePage.next_cursor` of the page before.
-
-        Raises:
-            InputError: if the cursor is not one of this listing.
-            NotFoundError: if nothing is known of the entity.
-        """
-        moment = read_moment(said_by, known_at, self._config)
-        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, kind, moment)
-        how = {"attribute": attribute, "kind": kind, "limit": limit, "cursor": cursor}
-        return await self._view(
-            timeline_page, entity, listing, **how, moment=moment, nothing=TimelinePage((), 0)
-        )
-
-    @verb()
-    async def changes(
-        self, since: TimeLike, until: TimeLike | None = None, *, limit: Limit = 100, after: str | None = None
-    ) -> ChangePage:
-        """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order.
-
-        The times are those at which the memory did so, by its clock. A page costs what is on it, however large the memory is.
-
-        Args:
-            since: from when on.
-            until: up to before when; None for no end.
-            limit: most changes on the page.
-            after: `ChangePage.next` of the page before.
-
-        Raises:
-            InputError: if `until` is not after `since`, or `after` is no `next`.
-        """
-        start, end = read_time(since, self._config, "since"), read_time(until, self._config, "until")
-        if start is None:
-            raise InputError("changes(since) takes a time, not None")
-        if end is not None and end <= start:
-            raise InputError("changes(since, until) takes a since before its until")
-        return await self._view(changes.changes_since, start, end, limit, after)
-
-    @verb()
-    async def diff(
-        self,
-        a: TimeLike,
-        b: TimeLike,
-        *,
-        entity: str | None = None,
-        said_by: TimeLike | None = None,
-        known_at: TimeLike | None = None,
-    ) -> Diff:
-        """Return what was so at `a` and not at `b`, and the other way round: the states of entities, by valid time.
-
-        A value that came and went between the two is in neither; `timeline` has it, and the events.
-
-        Args:
-            a: one time.
-            b: another one.
-            entity: only of this entity.
-            said_by: of what had been said by that time.
-            known_at: of what this memory held at that time.
-
-        Raises:
-            NotFoundError: if nothing is known of the entity.
-        """
-        one, other = read_time(a, self._config, "a"), read_time(b, self._config, "b")
-        if one is None or other is None:
-            raise InputError("diff(a, b) takes two times, not None")
-        moment = read_moment(said_by, known_at, self._config)
-        return await self._view(
-            changes.diff_between, one, other, entity, moment=moment, nothing=Diff(one, other, ())
-        )
-
-    @verb()
-    async def profile(
-        self,
-        participant: str | None = None,
-        *,
-        as_of: TimeLike | None = None,
-        said_by: TimeLike | None = None,
-        index: str | None = None,
-        written: bool = False,
-        budget: Budget | None = None,
-    ) -> Profile:
-        """Return the profile in force, each line with its sources: of a participant, or of anything else that is named.
-
-        Where the index ``"timem"`` is kept, a participant's profile is that of the last month that had ended (docs/timem.md);
-        without a model, months that have ended are written first. Where no month had ended, it is empty, and `warnings` say
-        so. Of all others, and without that index, it comes from the entity graph (docs/graph.md) and has no month. No model
-        is asked unless `written`.
-
-        Args:
-            participant: whose, by name or alias; None for all participants of that month, or for those of whom the graph
-                knows most.
-            as_of: the profile in force at that time: without months that ended later and what was said later.
-            said_by: the one that had been said by that time, whenever this memory received it.
-            index: the index that keeps it, or ``"graph"``; None chooses as above.
-            written: have the chat model write the graph's profile of `participant`, in one call; where it fails, the lines are
-                those of the graph, and `warnings` say why.
-            budget: what may be spent on that; `Config.query_budget` when not given.
-
-        Raises:
-            NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
-            InputError: if `written` is given without a participant, or with an index.
-            ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
-            CorruptStoreError: if the settings of that index in the file cannot be read.
-        """
-        if written and (participant is None or index not in (None, GRAPH)):
-            raise InputError(
-                "profile(written=True) is of one name, and of no index; give participant, leave out index"
-            )
-        at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
-        said_ms = to_ms_or_none(read_time(said_by, self._config, "said_by"))
-        async with self._pool.open(self.user_id, "empty") as memory:
-            try:
-                if written and participant is not None:
-                    return await memory.written_profile(participant, at_ms, said_ms, budget)
-                return await memory.profile(participant, at_ms, said_ms, index)
-            except NotFoundError:
-                if memory.user_id == self.user_id:
-                    raise
-                return _NO_PROFILE
-
-    @verb()
-    async def entities(
-        self,
-        kind: EntityKind | None = None,
-        query: str | None = None,
-        *,
-        limit: Limit | None = None,
-        cursor: str | None = None,
-    ) -> EntityPage:
-        """Return the entities that facts name, most often named first. See docs/graph.md.
-
-        Args:
-            kind: only of this kind.
-            query: only those with a name that holds all words of this text, whatever their case and accents.
-            limit: most entities; None for all.
-            cursor: `EntityPage.next_cursor` of the page before. An entity that is named more or less often meanwhile may move.
-
-        Raises:
-            InputError: if the query is blank, or the cursor is not one of this listing.
-        """
-        if query is not None and not query.strip():
-            raise InputError("entities(query=...) is blank; leave it out for all")
-        listing = Listing.of("entities", self.user_id, kind, query)
-        return await self._view(entities.entities, kind, query, limit, listing, cursor)
-
-    @verb()
-    async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
-        """Return the relations of an entity with others: those that hold first, then by weight; ended ones too.
-
-        Args:
-            entity: its name, any of those that it was seen by.
-            as_of: only what held at that time.
-
-        Raises:
-            NotFoundError: if nothing is known of the entity; the message has names that are near.
-        """
-        at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
-        return await self._view(entities.relations, entity, at_ms, nothing=())
-
-    @verb()
-    async def path(self, a: str, b: str, *, hops: Annotated[int, Ge(1), Le(8)] = 4) -> PathView:
-        """Return the shortest path from one entity to another, each step with its source; a false one where there is none.
-
-        Args:
-            a: the name of one.
-            b: the name of the other.
-            hops: most steps; further apart everything is linked with everything.
-
-        Raises:
-            NotFoundError: if nothing is known of one of them; the message has names that are near.
-        """
-        return await self._view(entities.path_between, a, b, hops)
-
-    @verb()
-    async def graph(self) -> GraphPicture:
-        """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
-
-        Relations come before facts that only name both.
-        """
-        return await self._view(entities.picture)
-
     @verb("update_memory")
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity, and return it; `split_entity` takes it back.
@@ -642,11 +202,6 @@ class AsyncUserMemory:
             NotFoundError: if nothing is known of one of them; the message has names that are near.
         """
         return await self._do(Memory.split_entity, entity, name)
-
-    @verb()
-    async def entity_choices(self) -> Sequence[EntityChoice]:
-        """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
-        return await self._view(entities.choices)
 
     @verb("update_memory")
     async def update(
@@ -751,18 +306,6 @@ class AsyncUserMemory:
             CorrectionError: if it was undone already, or what it made was corrected since.
         """
         return await self._do(Memory.undo, key)
-
-    @verb()
-    async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
-        """Return what happened to a fact, in the order this memory recorded it: said, corrected, undone, superseded.
-
-        Args:
-            fact_id: of the fact as it was said, or of one that corrects it.
-
-        Raises:
-            NotFoundError: if there is no such fact, and no correction of one.
-        """
-        return await self._do(Memory.view, history, fact_id)
 
     @verb("delete_memory")
     async def delete(
@@ -929,56 +472,6 @@ class AsyncUserMemory:
         return await self._do(backup_memory, Path(target), overwrite=overwrite)
 
     @verb()
-    async def tree(
-        self,
-        scope: str | None = None,
-        *,
-        index: str | None = None,
-        depth: Natural = 1,
-        limit: Positive | None = None,
-        node: Positive | None = None,
-    ) -> Trees:
-        """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
-
-        Summaries that are shown and out of date are made first, as far as that succeeds; `TreeView.dirty` says where not.
-
-        Args:
-            scope: name of a session or an entity.
-            index: the index whose trees are shown; all indexes of the memory when not given.
-            depth: levels below the root, 0 for the roots alone; at most 100 are unfolded.
-            limit: most nodes; all trees are unfolded alike until it is reached. None for all.
-            node: `TreeView.node_id` of a node: only this one is unfolded, instead of trees.
-
-        Raises:
-            InputError: if `node` is given with a scope or an index.
-            NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
-            ConfigError: if there is no such index at all.
-            CorruptStoreError: if the settings of the index in the file cannot be read.
-        """
-        return await self._do(Memory.tree, TreeQuery(scope, index, depth, limit, node))
-
-    @verb()
-    async def stats(self) -> Stats:
-        """Return counts, the embedder, the schema and the size on disk."""
-        return await self._view(views.stats, self.user_id)
-
-    @verb()
-    async def verify(self, *, deleted: Sequence[Annotated[str, MinLen(1)]] = ()) -> VerifyReport:
-        """Check every invariant that the store can state of itself; `.ok` and `.problems`.
-
-        Args:
-            deleted: texts that must be nowhere any more: each is looked for in the raw bytes of all files of the memory,
-                folded and as it is, in UTF-8 and UTF-16, and in all rows, of which some are compressed. A place where
-                one is found is a problem of part ``"residue"``.
-
-        Raises:
-            InputError: if one of the texts is blank.
-        """
-        if any(not text.strip() for text in deleted):
-            raise InputError("verify(deleted) takes a list of texts, none of them empty")
-        return await self._do(Memory.verify, tuple(deleted))
-
-    @verb()
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.
 
@@ -988,18 +481,6 @@ class AsyncUserMemory:
         healed by its session, ingested again with ``replace=True``.
         """
         return await self._do(Memory.repair)
-
-    @verb()
-    async def stale(self) -> Stale:
-        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
-        automatic = self._config.embedder == "auto"
-        opening = (
-            self._pool.open(self.user_id, "refused")
-            if automatic
-            else self._pool.apart(self.user_id, gives=False)
-        )
-        async with opening as memory:
-            return await memory.view(views.what_is_stale)
 
     @verb()
     async def rebuild(
@@ -1049,11 +530,6 @@ class AsyncUserMemory:
             budget: what may be spent on models for those that are left; `Config.ingest_budget` when not given.
         """
         return await self._do(Memory.flush, budget)
-
-    @verb()
-    async def indexes(self) -> Sequence[IndexView]:
-        """Return the memory's indexes, by name: what its trees are, and what it reports."""
-        return await self._view(views.indexes)
 
     @verb()
     async def add_index(

@@ -16,8 +16,8 @@ from memforest.reading.states import labelled
 from memforest.search.as_of import moment_notes
 from memforest.search.timeline import Difference, Segment, differences, superseded_facts
 from memforest.store import corrections as corrections_rows
-from memforest.store import evidence
-from memforest.store.evidence import WritePosition, Written
+from memforest.store import reads
+from memforest.store.reads import WritePosition, Written
 from memforest.text import cut
 from memforest.times import LATEST, from_ms, to_ms
 
@@ -114,7 +114,7 @@ def changes_since(
     """
     place = None if after is None else _place(after)
     end_ms = to_ms(LATEST) if until is None else to_ms(until)
-    found = evidence.written_since(context.tx, to_ms(since), end_ms, place, limit + 1)
+    found = reads.written_since(context.tx, to_ms(since), end_ms, place, limit + 1)
     page = found[:limit]
     following = ".".join(map(str, page[-1].place)) if len(found) > limit else None
     return ChangePage(tuple(_changes(context, page)), following)
@@ -129,9 +129,9 @@ def _place(text: str) -> WritePosition:
 
 
 def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
-    of = {kind: [one.item for one in page if one.kind == kind] for kind in evidence.WRITTEN_KINDS}
-    sessions = evidence.session_ids(context.tx, of["stored"])
-    merged = evidence.occurrence_sources(context.tx, of["merged"])
+    of = {kind: [one.item for one in page if one.kind == kind] for kind in reads.WRITTEN_KINDS}
+    sessions = reads.session_ids(context.tx, of["stored"])
+    merged = reads.occurrence_sources(context.tx, of["merged"])
     facts = {*of["learnt"], *(fact for fact, _ in merged.values())}
     told = ToldFacts.read(context, facts, facts)
 
@@ -151,13 +151,13 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
             sources=turn_sources(turns),
         )
 
-    corrections = evidence.corrections(context.tx, {*of["corrected"], *of["undone"]})
+    corrections = reads.corrections(context.tx, {*of["corrected"], *of["undone"]})
     for one in page:
         at = from_ms(one.place.at_ms)
         if one.kind == "stored":
             yield Change("stored", at, one.items, session_id=sessions[one.item])
         elif one.kind == "learnt":
-            first = evidence.first_occurrence(context.tx, one.item)  # 0 if it is gone
+            first = reads.first_occurrence(context.tx, one.item)  # 0 if it is gone
             yield change("learnt", at, one.item, first, told.said[one.item])
         elif one.kind == "merged":
             fact, turns = merged[one.item]
@@ -179,7 +179,7 @@ def diff_between(context: ViewContext, a: datetime, b: datetime, entity: str | N
     of = None if entity is None else entity_row(context, entity)
     found = differences(context.snapshot, min(to_ms(a), to_ms(b)), max(to_ms(a), to_ms(b)), of)
     facts = {fact for one in found for side in (one.before, one.after) if side for fact in side.facts}
-    sources = evidence.fact_sources(context.tx, facts, context.snapshot.without)
+    sources = reads.fact_sources(context.tx, facts, context.snapshot.without)
     entries = [_entry(context, one, sources, turned=a > b) for one in found]
     entries.sort(
         key=lambda one: (one.entity.lower(), one.entity, one.attribute, one.after or "", one.before or "")

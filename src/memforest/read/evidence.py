@@ -24,8 +24,8 @@ from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_pla
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
 from memforest.search.timeline import Ending, latest_endings
-from memforest.store import evidence
 from memforest.store import facts as facts_rows
+from memforest.store import reads
 from memforest.store.connections import Tx
 from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, StoredTurn, damaged_turns, turns_with_ids
@@ -282,7 +282,7 @@ class EvidenceReader:
         if new:
             damaged = damaged_turns(self.tx, new)
             self.damage.update(dict.fromkeys(one.name for one in damaged.values()))
-            names = evidence.turn_names(self.tx, [turn for turn in new if turn not in damaged])
+            names = reads.turn_names(self.tx, [turn for turn in new if turn not in damaged])
             self._names |= {turn: names.get(turn) for turn in new}
         return [name for turn in listed if (name := self._names[turn]) is not None]
 
@@ -297,14 +297,12 @@ class EvidenceReader:
             for hit in said
             if hit.fact >= 0
         }
-        supports = evidence.fact_sources(
-            self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without
-        )
+        supports = reads.fact_sources(self.tx, fact_ids | {by for _, by in ends.values()}, snapshot.without)
         equal = {(hit.turn, hit.fact): self._equal[hit.turn, hit.fact] for hit in said}
         beside = {row for (turn, _), rows in equal.items() for row in rows if row != turn} | {
             *self._echoed.values()
         }
-        names = evidence.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist()) if beside else {}
+        names = reads.turn_names(self.tx, snapshot.turns.ids[sorted(beside)].tolist()) if beside else {}
         sayings = read_sayings(self.tx, fact_ids, snapshot, self._turns)
         places = {hit.leaf if isinstance(hit, TurnHit) else hit.node for hit in hits}
         paths = {} if forest is None else path_names(snapshot, self.index, forest, places - {-1})

@@ -29,14 +29,13 @@ from memforest.search.filters import Standing, allowed_facts
 from memforest.search.snapshot import OPEN, members_of
 from memforest.search.succession import Reader, doubtful, open_weights
 from memforest.search.timeline import segments_of
-from memforest.store import corrections, evidence, meta, sessions
+from memforest.store import corrections, meta, reads, sessions
 from memforest.store import facts as facts_rows
-from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, VERDICTS, Correction, CorrectionKind, hidden_facts
 from memforest.store.facts import FactRow
+from memforest.store.reads import states_of_attribute, states_seen
 from memforest.store.sessions import FactKey
-from memforest.store.snapshot import states_of_attribute, states_seen
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 
@@ -55,7 +54,7 @@ class ToldFacts:
         """Read facts, with what people read of those that are to be shown."""
         tx, then = context.tx, context.then
         facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(tx, rows).values())}
-        said = evidence.fact_sources(tx, facts, () if then is None else then.without)
+        said = reads.fact_sources(tx, facts, () if then is None else then.without)
         return cls(facts, said, read_sayings(tx, facts.keys() & set(shown), then))
 
     def pairs(self, rows: Iterable[int]) -> list[tuple[str, str]]:
@@ -88,7 +87,7 @@ def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]
     rows, snapshot = [fact.row for fact in facts], context.then
     without = () if snapshot is None else snapshot.without
     occurrences = facts_rows.occurrences(context.tx, rows, without)
-    sources = evidence.fact_sources(context.tx, rows, without)
+    sources = reads.fact_sources(context.tx, rows, without)
     if snapshot is None:
         standing = Standing.read(context.tx, rows)
     else:
@@ -329,7 +328,7 @@ def _supported(
     context: ViewContext, facts: Sequence[int], session: int | None, wanted: WantedFacts
 ) -> set[int]:
     """Return which facts have one supporting turn in the session, of the turns that there are at the moment."""
-    pairs = snapshot_rows.supports(context.tx, facts, hidden=True)
+    pairs = reads.supports(context.tx, facts, hidden=True)
     held = context.snapshot.turns.ids
     turns = set(np.intersect1d(held, np.array([turn for _, turn in pairs], dtype=np.int64)).tolist())
     if session is not None:

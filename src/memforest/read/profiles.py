@@ -22,8 +22,8 @@ from memforest.reading.steps import Steps
 from memforest.reading.timestamps import zone_of
 from memforest.records import EntityKind
 from memforest.store import facts as facts_rows
+from memforest.store.reads import muted_turns
 from memforest.store.sessions import StoredTurn, turns_with_ids
-from memforest.store.snapshot import muted_turns
 from memforest.text import cut
 from memforest.times import from_ms
 from memforest.trees.attached import INDEXES

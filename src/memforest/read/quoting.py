@@ -25,9 +25,8 @@ from memforest.search.vectors import asks, digest
 from memforest.settings import MAX_ID_CHARS
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, corrections_at
-from memforest.store.evidence import QUOTED_MAKERS, FactOccurrence, fact_sayings
+from memforest.store.reads import QUOTED_MAKERS, FactOccurrence, fact_sayings, muted_turns
 from memforest.store.sessions import StoredTurn, turns_with_ids
-from memforest.store.snapshot import muted_turns
 from memforest.text import fold, lexical_tokens, negated, words
 
 _DERIVED = re.compile("~[0-9a-f]{10}$")

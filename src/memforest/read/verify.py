@@ -17,7 +17,7 @@ from memforest.search.as_of import restated
 from memforest.search.cache import forest_of
 from memforest.search.snapshot import as_one, load_snapshot
 from memforest.search.vectors import digest, index_tokens, turn_text
-from memforest.store import artifacts, checks, corrections, derived, meta, sessions, snapshot
+from memforest.store import artifacts, checks, corrections, derived, meta, reads, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, UNEXPECTED, Tx, mapped_errors
 from memforest.store.facts import FactRow, OccurrenceRow, wrong_aliases
@@ -224,7 +224,7 @@ def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         if entity.kind == "participant" and entity.key not in heard
     ]
     messages += [f"alias {key!r} {message}" for key, message in wrong_aliases(tx)]
-    for key, entity in snapshot.names(tx).items():
+    for key, entity in reads.names(tx).items():
         if key != entities[entity].key and not is_short_form(key, entities[entity].key):
             messages.append(f"alias {key!r} is not short for {entities[entity].label!r}")
     return _of("entity", messages + checks.contradictions(tx, "entity"))

@@ -42,7 +42,7 @@ from memforest.search.cache import Snapshots, digests_of, forest_of
 from memforest.search.forest import FACT, INNER, TURNS, Forest, as_keys
 from memforest.search.snapshot import Known, Snapshot, all_known
 from memforest.settings import MAX_TREE_DEPTH
-from memforest.store import artifacts, database, evidence, meta, sessions, snapshot
+from memforest.store import artifacts, database, meta, reads, sessions
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
@@ -160,7 +160,7 @@ def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
 
 def sampled_share(tx: Tx, known: Known) -> float:
     """Return the mean share of known words of a memory's first turns, `SAMPLE` at most; 1 if it has none."""
-    shares = known([text for *_, text, _ in islice(snapshot.turn_rows(tx, None), SAMPLE)])
+    shares = known([text for *_, text, _ in islice(reads.turn_rows(tx, None), SAMPLE)])
     return sum(shares) / len(shares) if len(shares) else 1.0
 
 
@@ -330,8 +330,8 @@ def _views_of(context: ViewContext, shown: _Shown) -> Iterator[TreeView]:
     made = {row: stored[keys[row]] for row in told if keys[row] in stored}
     bare = [row for row in rows if row not in made and forest.kind[row] != INNER]
     texts = {row: one.text for row, one in made.items()} | leaf_texts(tx, forest, bare)
-    sayings, said = read_sayings(tx, set(facts.values())), evidence.fact_sources(tx, set(facts.values()))
-    named = evidence.turn_names(tx, {turn for turns in runs.values() for turn in turns})
+    sayings, said = read_sayings(tx, set(facts.values())), reads.fact_sources(tx, set(facts.values()))
+    named = reads.turn_names(tx, {turn for turns in runs.values() for turn in turns})
     pairs = {row: said.get(fact, []) for row, fact in facts.items()}
     pairs |= {row: [named[turn] for turn in turns if turn in named] for row, turns in runs.items()}
     names = index.node_names(snapshot, forest, rows)

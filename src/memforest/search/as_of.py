@@ -44,7 +44,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, PINNED
 from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
-from memforest.store.snapshot import (
+from memforest.store.reads import (
     NamedApart,
     NameUse,
     RelationRow,

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -66,9 +67,8 @@ from memforest.search.snapshot import (
     spliced_vectors,
 )
 from memforest.search.vectors import VectorTable
-from memforest.store import artifacts, derived, meta
+from memforest.store import artifacts, derived, meta, reads
 from memforest.store import facts as facts_rows
-from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx, begin_anew, described, is_of_file
 from memforest.store.facts import EntityRow
 from memforest.store.meta import changes_since
@@ -110,9 +110,9 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     splice = sorted_splice(old.facts.ids, changed.fact, read.ids)
     facts = joined(_columns(FactColumns, old.facts), read, splice.take)
     pairs = _linked(
-        old.facts.pairs, splice, turn_splice, snapshot_rows.supports(tx, changed.fact), facts.ids, turns.ids
+        old.facts.pairs, splice, turn_splice, reads.supports(tx, changed.fact), facts.ids, turns.ids
     )
-    mentions = _linked(old.mentions, splice, None, snapshot_rows.mentions(tx, changed.fact), facts.ids, None)
+    mentions = _linked(old.mentions, splice, None, reads.mentions(tx, changed.fact), facts.ids, None)
     states, timelines = _states(tx, old, changed.fact)
     speaker, speakers = by_appearance(turns.speaker, names)
     made = Snapshot(
@@ -133,9 +133,9 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         ),
         states=states,
         mentions=mentions,
-        relations=_again(old.relations, snapshot_rows.relations(tx, changed.fact), changed.fact),
-        name_uses=_again(old.name_uses, snapshot_rows.name_uses(tx, changed.fact), changed.fact, 1),
-        named_apart=_again(old.named_apart, snapshot_rows.named_apart(tx, changed.fact), changed.fact),
+        relations=_again(old.relations, reads.relations(tx, changed.fact), changed.fact),
+        name_uses=_again(old.name_uses, reads.name_uses(tx, changed.fact), changed.fact, 1),
+        named_apart=_again(old.named_apart, reads.named_apart(tx, changed.fact), changed.fact),
         sessions=sessions,
     )
     carry_over(old, made, Delta(turn_splice.now, turn_splice.read, splice.read, timelines))
@@ -160,34 +160,30 @@ def _entities(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[int, E
 def _names(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[str, int]:
     if not changed:
         return old.names
-    asked = snapshot_rows.keys_of(tx, changed) | {
-        key for key, entity in old.names.items() if entity in changed
-    }
+    asked = reads.keys_of(tx, changed) | {key for key, entity in old.names.items() if entity in changed}
     names = dict(old.names)
     for key in asked:
         names.pop(key, None)
-    return names | snapshot_rows.entities_of(tx, asked)
+    return names | reads.entities_of(tx, asked)
 
 
 def _turns(
     tx: Tx, old: Snapshot, changed: Collection[int], known: Known
-) -> tuple[TurnColumns, list[str], VectorTable, tuple[snapshot_rows.SessionSpan, ...], Splice]:
+) -> tuple[TurnColumns, list[str], VectorTable, tuple[reads.SessionSpan, ...], Splice]:
     """Read the sessions with a changed turn anew and put them where they belong in time.
 
     Returns:
         The turns' columns, the names of their speakers by code, their vectors, the sessions, and how all was spliced.
     """
     was = old.turns
-    touched = snapshot_rows.sessions_of(tx, changed) | set(
-        was.session[np.isin(was.ids, as_array(changed))].tolist()
-    )
+    touched = reads.sessions_of(tx, changed) | set(was.session[np.isin(was.ids, as_array(changed))].tolist())
     kept = np.flatnonzero(~np.isin(was.session, as_array(touched)))
     sessions = [span for span in old.sessions if span.id not in touched]
     codes = {name: i for i, name in enumerate(old.speakers)}
     read = read_turns(tx, codes, touched, known=known)
     kept_session = was.session[kept]
     order, at = [], []
-    for span in snapshot_rows.session_spans(tx, touched):
+    for span in reads.session_spans(tx, touched):
         place = bisect.bisect(sessions, span)
         mine = np.flatnonzero(read.session == span.id)
         order.append(mine)
@@ -231,9 +227,9 @@ def _linked(
 
 def _states(
     tx: Tx, old: Snapshot, changed: Collection[int]
-) -> tuple[tuple[snapshot_rows.StateSeen, ...], frozenset[tuple[int, str]]]:
+) -> tuple[tuple[reads.StateSeen, ...], frozenset[tuple[int, str]]]:
     """Return the observations of states, and the timelines that they may change."""
-    read = snapshot_rows.states_seen(tx, changed)
+    read = reads.states_seen(tx, changed)
     before = [state for state in old.states if state.fact in changed]
     touched = frozenset((state.entity, state.attribute) for state in (*before, *read))
     if not touched:
@@ -245,16 +241,15 @@ def _states(
 
 
 T = TypeVar("T")
-R = TypeVar("R", snapshot_rows.RelationRow, snapshot_rows.NameUse, snapshot_rows.NamedApart)
+R = TypeVar("R", reads.RelationRow, reads.NameUse, reads.NamedApart)
 
 
 def _again(old: tuple[R, ...], read: list[R], changed: Collection[int], first: int = 0) -> tuple[R, ...]:
     """Return rows with those of changed facts read anew, in the order of their columns from `first` on."""
     if not read and all(one.fact not in changed for one in old):
         return old
-    rows = [one for one in old if one.fact not in changed]
-    rows.extend(read)
-    return tuple(sorted(rows, key=lambda one: one[first:]))
+    kept = (one for one in old if one.fact not in changed)
+    return tuple(sorted(chain(kept, read), key=lambda one: one[first:]))
 
 
 class Grower(Protocol):

@@ -46,7 +46,7 @@ from memforest.search.timeline import (
 from memforest.search.vectors import question_tokens
 from memforest.search.vocabulary import Topic, Vocabulary, choose_values, vocabulary
 from memforest.store.connections import Tx
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 from memforest.text import entity_key, lexical_tokens
 from memforest.times import DAY_MS
 

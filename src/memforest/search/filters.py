@@ -33,8 +33,7 @@ from memforest.search.scores import Groups, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, joined_entities, members_of, once_per_snapshot
 from memforest.search.timeline import Ending, Segment, fact_ends, segments_of, timelines, valid_until
 from memforest.store import facts as facts_rows
-from memforest.store import meta
-from memforest.store import snapshot as snapshot_rows
+from memforest.store import meta, reads
 from memforest.store.connections import Tx
 from memforest.text import fold, words
 
@@ -422,18 +421,17 @@ class Standing:
         after: dict[int, Ended] = {}
         joined = joined_entities(tx)
         states = [
-            one._replace(entity=joined.get(one.entity, one.entity))
-            for one in snapshot_rows.states_seen(tx, facts)
+            one._replace(entity=joined.get(one.entity, one.entity)) for one in reads.states_seen(tx, facts)
         ]
         keys = facts_rows.entities(tx, {state.entity for state in states})
         for entity, attribute in sorted({(state.entity, state.attribute) for state in states}):
-            told = snapshot_rows.states_of_attribute(tx, members_of(joined, entity), attribute)
+            told = reads.states_of_attribute(tx, members_of(joined, entity), attribute)
             for segments in segments_of(attribute, told):
                 _note_successors(after, keys[entity].key, attribute, segments)
                 for fact, end, _ in [] if holds_many(attribute) else fact_ends(segments):
                     ends[fact] = max(ends.get(fact, end), end)
         named: dict[int, list[int]] = {fact: [] for fact in facts}
-        for fact, other in snapshot_rows.mentions(tx, facts, hidden=True):
+        for fact, other in reads.mentions(tx, facts, hidden=True):
             named[fact].append(other)
         return cls(
             {state.fact: None if (end := ends.get(state.fact, OPEN)) == OPEN else end for state in states},
@@ -470,7 +468,7 @@ def _successors(snapshot: Snapshot) -> dict[int, str]:
 def _named(tx: Tx, snapshot: Snapshot, facts: Collection[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {fact: [] for fact in facts}
     hidden = [fact for fact in facts if fact not in snapshot.fact_row]
-    for fact, entity in snapshot_rows.mentions(tx, hidden, hidden=True):
+    for fact, entity in reads.mentions(tx, hidden, hidden=True):
         found[fact].append(entity)
     for fact in found.keys() - set(hidden):
         row = snapshot.fact_row[fact]

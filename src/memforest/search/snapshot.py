@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from memforest.records import TURN_ROLES
 from memforest.search.vectors import QUESTION_MARKS, VectorTable, asks
-from memforest.store import corrections, derived, meta, sessions, snapshot
+from memforest.store import corrections, derived, meta, reads, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import NOW, ChoiceRow
@@ -170,19 +170,19 @@ class Snapshot:
     names: Mapping[str, int]
     turns: Turns
     facts: Facts
-    states: tuple[snapshot.StateSeen, ...]
+    states: tuple[reads.StateSeen, ...]
     """By entity, attribute and time."""
     mentions: Ints
     """(fact row, entity id) of every mention, shape (q, 2); by fact row, then entity."""
-    relations: tuple[snapshot.RelationRow, ...] = ()
+    relations: tuple[reads.RelationRow, ...] = ()
     """By id."""
-    name_uses: tuple[snapshot.NameUse, ...] = ()
+    name_uses: tuple[reads.NameUse, ...] = ()
     """By occurrence, entity and name."""
-    named_apart: tuple[snapshot.NamedApart, ...] = ()
+    named_apart: tuple[reads.NamedApart, ...] = ()
     """By fact, occurrence and entity."""
     choices: tuple[ChoiceRow, ...] = ()
     """What people decided of names, the newest of each pair."""
-    sessions: tuple[snapshot.SessionSpan, ...] = ()
+    sessions: tuple[reads.SessionSpan, ...] = ()
     """The sessions in the order of their turns."""
     indexes: tuple[meta.IndexRow, ...] = ()
     """The memory's indexes, by name."""
@@ -489,7 +489,7 @@ def read_turns(
 ) -> TurnColumns:
     """Return the turns of sessions, of all when `only` is None; new speakers get the next codes. None is muted yet."""
     parts = []
-    for block in blocks(snapshot.turn_rows(tx, only)):
+    for block in blocks(reads.turn_rows(tx, only)):
         n = len(block)
         ids, sessions, speakers, said_ms, texts, roles = zip(*block, strict=True)
         parts.append(
@@ -514,24 +514,25 @@ def read_turns(
     return replace(
         found,
         length=_lengths(tx, "turn", found.ids, only is None),
-        begins=np.isin(found.ids, _ints(snapshot.first_of_chunks(tx, only))),
+        begins=np.isin(found.ids, _ints(reads.first_of_chunks(tx, only))),
     )
 
 
 def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = False) -> FactColumns:
     """Return facts, all of them when `only` is None; with `hidden` those too that are hidden."""
     parts = []
-    for block in blocks(snapshot.fact_rows(tx, only, hidden=hidden)):
+    for block in blocks(reads.fact_rows(tx, only, hidden=hidden)):
+        ids, speakers, starts, ends, said, fact_ids, pinned = zip(*block, strict=True)
         parts.append(
             FactColumns(
-                ids=_ints(row.id for row in block),
-                speaker=_ints(row.speaker for row in block),
-                start_ms=_ints(row.said_ms if row.start_ms is None else row.start_ms for row in block),
-                end_ms=_ints(OPEN if row.end_ms is None else row.end_ms for row in block),
-                stated=np.array([row.start_ms is not None for row in block], dtype=np.bool_),
-                said_ms=_ints(row.said_ms for row in block),
-                pinned=np.array([row.pinned for row in block], dtype=np.bool_),
-                key=_ints(int(row.fact_id[-15:], 16) for row in block),
+                ids=_ints(ids),
+                speaker=_ints(speakers),
+                start_ms=_ints(first if ms is None else ms for ms, first in zip(starts, said, strict=True)),
+                end_ms=_ints(OPEN if ms is None else ms for ms in ends),
+                stated=np.array([ms is not None for ms in starts], dtype=np.bool_),
+                said_ms=_ints(said),
+                pinned=np.array(pinned, dtype=np.bool_),
+                key=_ints(int(one[-15:], 16) for one in fact_ids),
                 length=np.zeros(len(block), dtype=np.float32),
             )
         )
@@ -591,7 +592,7 @@ def make_turns(columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turn
 
 def muted_among(tx: Tx, ids: Ints) -> Bools:
     """Return which turns, by id, are muted now; few ever are."""
-    return np.isin(ids, _ints(snapshot.muted_turns(tx)))
+    return np.isin(ids, _ints(reads.muted_turns(tx)))
 
 
 def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
@@ -707,23 +708,23 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
         hidden: read what is hidden now as well, and mute nothing: for what was held at an earlier moment.
     """
     dimension = derived.dimension(tx) or 0
-    spans = snapshot.session_spans(tx)
+    spans = reads.session_spans(tx)
     codes: dict[str, int] = {}
     turns = read_turns(tx, codes, known=known)
     rank = rows_of(_ints(span.id for span in spans), turns.session)
     turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
     speaker, speakers = by_appearance(turns.speaker, list(codes))
     facts = read_facts(tx, hidden=hidden)
-    pairs = np.array(snapshot.supports(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
+    pairs = np.array(reads.supports(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
     pairs = np.stack([rows_of(facts.ids, pairs[:, 0]), rows_of(turns.ids, pairs[:, 1])], axis=1)
-    mentions = np.array(snapshot.mentions(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
+    mentions = np.array(reads.mentions(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
     mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
     return Snapshot(
         **of_now(tx),
         dimension=dimension,
         speakers=speakers,
         entities=facts_rows.entities(tx),
-        names=snapshot.names(tx),
+        names=reads.names(tx),
         turns=make_turns(
             replace(turns, speaker=speaker, muted=turns.muted if hidden else muted_among(tx, turns.ids)),
             dated_turns(len(turns.ids), pairs, facts.stated),
@@ -734,10 +735,10 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
             pairs=pairs,
             vectors=_vectors(tx, "fact", facts.ids, dimension),
         ),
-        states=tuple(snapshot.states_seen(tx, hidden=hidden)),
+        states=tuple(reads.states_seen(tx, hidden=hidden)),
         mentions=mentions,
-        relations=tuple(snapshot.relations(tx, hidden=hidden)),
-        name_uses=tuple(snapshot.name_uses(tx, hidden=hidden)),
-        named_apart=tuple(snapshot.named_apart(tx, hidden=hidden)),
+        relations=tuple(reads.relations(tx, hidden=hidden)),
+        name_uses=tuple(reads.name_uses(tx, hidden=hidden)),
+        named_apart=tuple(reads.named_apart(tx, hidden=hidden)),
         sessions=tuple(spans),
     )

@@ -35,7 +35,7 @@ from memforest.search.filters import Allowed, Search, TurnHit, first_turns
 from memforest.search.snapshot import Snapshot
 from memforest.search.timeline import valid_until
 from memforest.store.connections import Tx
-from memforest.store.snapshot import wordings
+from memforest.store.reads import wordings
 from memforest.text import entity_key, lexical_tokens
 
 Floats = NDArray[np.float64]

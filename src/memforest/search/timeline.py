@@ -5,7 +5,7 @@ value ends the one before: that is what *superseded* means here, and why it is r
 the interval grows back.
 
 Example:
-    >>> from memforest.store.snapshot import StateSeen
+    >>> from memforest.store.reads import StateSeen
     >>> first = StateSeen(1, "home", "Davis", "Boston", "is", 1, 10, "a")
     >>> for s in timeline([first, StateSeen(1, "home", "Miami", None, "is", 2, 30, "b")]):
     ...     print(s.value, s.start_ms, s.end_ms, s.facts)
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.search.snapshot import OPEN, Delta, Snapshot, joined_entities, members_of, once_per_snapshot
-from memforest.store import snapshot
+from memforest.store import reads
 from memforest.store.connections import Tx
-from memforest.store.snapshot import StateSeen
+from memforest.store.reads import StateSeen
 from memforest.text import fold, words
 
 
@@ -443,10 +443,10 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
         new: row ids of observations.
     """
     found: set[tuple[int, str]] = set()
-    told, rows, joined = snapshot.states_with_ids(tx, new), set(new), joined_entities(tx)
+    told, rows, joined = reads.states_with_ids(tx, new), set(new), joined_entities(tx)
     for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
         one = members_of(joined, joined.get(entity, entity))
-        for chain in _chains(attribute, snapshot.states_of_attribute(tx, one, attribute)):
+        for chain in _chains(attribute, reads.states_of_attribute(tx, one, attribute)):
             segments: list[Segment] = []
             for seen in chain:
                 before = observe(segments, seen)

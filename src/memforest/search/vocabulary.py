@@ -25,7 +25,7 @@ from memforest.search.scores import Scores, standardise
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.search.timeline import known_values
 from memforest.store.connections import Tx
-from memforest.store.snapshot import said_often, wordings
+from memforest.store.reads import said_often, wordings
 from memforest.text import STOP_WORDS
 
 MIN_USES = 2

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from memforest.search.forest import FACT, INNER, NONE, NOTHING, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, as_array, once_per_snapshot, ranges, rows_of
-from memforest.store import evidence
+from memforest.store import reads
 from memforest.store.connections import Tx
 from memforest.store.meta import changes_since
 from memforest.store.sessions import turns_with_ids
@@ -65,9 +65,9 @@ _kept = once_per_snapshot(
 
 
 def turn_lines(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return the lines that may be shown for turns, by row id; see `memforest.store.evidence.told_lines`."""
+    """Return the lines that may be shown for turns, by row id; see `memforest.store.reads.told_lines`."""
     said = turns_with_ids(tx, turns)
-    return evidence.told_lines(tx, {turn: f"{one.speaker}: {one.text}" for turn, one in said.items()})
+    return reads.told_lines(tx, {turn: f"{one.speaker}: {one.text}" for turn, one in said.items()})
 
 
 def said_of(tx: Tx, snapshot: Snapshot) -> Said:
@@ -94,7 +94,7 @@ def _read(tx: Tx, snapshot: Snapshot, older: Said | None) -> Said:
     lines = turn_lines(tx, turns.ids[~had].tolist())
     of_turn[~had] = hashes("\n".join(lines.get(one, ())) for one in turns.ids[~had].tolist())
     of_fact, had = _taken(older.fact_ids, older.facts, facts.ids, as_array(changed.fact if changed else ()))
-    texts = evidence.fact_texts(tx, facts.ids[~had].tolist())
+    texts = reads.fact_texts(tx, facts.ids[~had].tolist())
     of_fact[~had] = hashes(texts.get(one, "") for one in facts.ids[~had].tolist())
     return Said(snapshot.position, turns.ids, of_turn, turns.muted, facts.ids, of_fact)
 
@@ -173,7 +173,7 @@ def leaf_texts(tx: Tx, forest: Forest, rows: Sequence[int]) -> dict[int, str]:
         for row in rows
         if forest.kind[row] not in (FACT, INNER)
     }
-    said = evidence.fact_texts(tx, set(facts.values())) if facts else {}
+    said = reads.fact_texts(tx, set(facts.values())) if facts else {}
     lines = turn_lines(tx, {turn for turns in runs.values() for turn in turns}) if runs else {}
     return {row: said.get(fact, "") for row, fact in facts.items()} | {
         row: "\n".join(line for turn in turns for line in lines.get(turn, ())) for row, turns in runs.items()

@@ -29,8 +29,8 @@ from memforest.reading.tokens import count_words
 from memforest.search.snapshot import Ints, Snapshot, once_per_snapshot
 from memforest.search.timeline import same_value, states_of_entity
 from memforest.store.connections import Tx
-from memforest.store.evidence import QUOTED_MAKERS, fact_sayings
 from memforest.store.facts import FactRow, facts_with_ids, mentions_of
+from memforest.store.reads import QUOTED_MAKERS, fact_sayings
 from memforest.store.sessions import turns_with_ids
 from memforest.text import entity_key
 from memforest.times import one_line

@@ -34,7 +34,7 @@ from memforest.search.forest import NONE, TURNS, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store.connections import Tx
-from memforest.store.evidence import statements_of
+from memforest.store.reads import statements_of
 from memforest.times import from_ms
 from memforest.trees.index import leaves_beneath
 from memforest.trees.kernel import Growth, Window, windows_of

@@ -36,8 +36,8 @@ from memforest.store.database import Database
 from memforest.store.erase import note_deleted, owner_of, table_counts
 from memforest.store.facts import OccurrenceRow
 from memforest.store.files import count_files, remove_files
+from memforest.store.reads import keys_of
 from memforest.store.sessions import turns_with_ids
-from memforest.store.snapshot import keys_of
 from memforest.store.upkeep import purge, remove
 from memforest.text import cut
 from memforest.times import DAY_MS, EARLIEST, to_ms

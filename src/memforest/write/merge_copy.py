@@ -30,8 +30,8 @@ from memforest.store.database import Database
 from memforest.store.derived import unpack_vectors
 from memforest.store.erase import deleted
 from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.reads import RelationRow, relations
 from memforest.store.sessions import AGAIN, ChunkRow, StoredTurn, turns_of_session, turns_with_ids
-from memforest.store.snapshot import RelationRow, relations
 from memforest.times import from_ms
 from memforest.write.commit import commit
 from memforest.write.corrections import retract_session
