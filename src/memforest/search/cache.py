@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -241,15 +240,15 @@ def _states(
 
 
 T = TypeVar("T")
-R = TypeVar("R", reads.RelationRow, reads.NameUse, reads.NamedApart)
+R = TypeVar("R", bound=reads.RelationRow | reads.NameUse | reads.NamedApart)
 
 
 def _again(old: tuple[R, ...], read: list[R], changed: Collection[int], first: int = 0) -> tuple[R, ...]:
     """Return rows with those of changed facts read anew, in the order of their columns from `first` on."""
-    if not read and all(one.fact not in changed for one in old):
-        return old
-    kept = (one for one in old if one.fact not in changed)
-    return tuple(sorted(chain(kept, read), key=lambda one: one[first:]))
+    kept = tuple(one for one in old if one.fact not in changed)
+    if not kept or not read or kept[-1][first:] < read[0][first:]:
+        return (*kept, *read)
+    return tuple(sorted((*kept, *read), key=lambda one: one[first:]))
 
 
 class Grower(Protocol):

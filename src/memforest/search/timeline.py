@@ -17,7 +17,7 @@ Example:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, zip_longest
@@ -444,12 +444,40 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
     """
     found: set[tuple[int, str]] = set()
     told, rows, joined = reads.states_with_ids(tx, new), set(new), joined_entities(tx)
-    for entity, attribute in dict.fromkeys(_key(state) for state in told if not holds_many(state.attribute)):
+    first: dict[tuple[int, str], int] = {}
+    for state in told:
+        if not holds_many(state.attribute):
+            key = _key(state)
+            first[key] = min(first.get(key, state.at_ms), state.at_ms)
+    for (entity, attribute), first_ms in first.items():
         one = members_of(joined, joined.get(entity, entity))
-        for chain in _chains(attribute, reads.states_of_attribute(tx, one, attribute)):
-            segments: list[Segment] = []
-            for seen in chain:
-                before = observe(segments, seen)
-                if before is not None and seen.row in rows:
-                    found |= {(fact, attribute) for fact in before.facts if fact != seen.fact}
+        since_ms = (
+            None if attribute == UNSPECIFIED else reads.time_before(tx, one, attribute, first_ms, LATEST)
+        )
+        states = reads.states_of_attribute(tx, one, attribute, since_ms)
+        ended, hangs = _superseded(attribute, states, rows)
+        if hangs and since_ms is not None:
+            ended, _ = _superseded(attribute, reads.states_of_attribute(tx, one, attribute), rows)
+        found |= {(fact, attribute) for fact in ended}
     return found
+
+
+LATEST = 256
+"""Observations before a new one from which its timeline is read, if they tell how it stood then."""
+
+
+def _superseded(attribute: str, states: list[StateSeen], rows: Set[int]) -> tuple[set[int], bool]:
+    """Return the facts that some observations, by row id, superseded among others, and whether it may hang on what came before these."""
+    found: set[int] = set()
+    hangs = False
+    for chain in _chains(attribute, states):
+        segments: list[Segment] = []
+        for seen in chain:
+            ends = seen.change == "end"
+            hangs |= ends and not any(same_value(one.value, seen.value) for one in segments)
+            is_second = len(segments) == 1
+            before = observe(segments, seen)
+            if before is not None and seen.row in rows:
+                hangs |= is_second
+                found |= {fact for fact in before.facts if fact != seen.fact}
+    return found, hangs

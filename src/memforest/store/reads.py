@@ -259,13 +259,26 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
 _OF = f"s.fact NOT IN {_HIDDEN} AND s.entity {AMONG_IDS} AND s.attribute = :attribute"
 
 
-def states_of_attribute(tx: Tx, entities: Collection[int], attribute: str) -> list[StateSeen]:
-    """Return every observation of an attribute of entities that are one, in time order."""
+def states_of_attribute(
+    tx: Tx, entities: Collection[int], attribute: str, since_ms: int | None = None
+) -> list[StateSeen]:
+    """Return every observation of an attribute of entities that are one, or those from a time on, in time order."""
+    since = "" if since_ms is None else "AND s.at_ms >= :since_ms"
     return tx.rows(
         StateSeen,
-        f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id",
-        {"ids": tx.ids(entities), "attribute": attribute},
+        f"{_STATES} WHERE {_OF} {since} ORDER BY s.at_ms, tie, s.fact, s.id",
+        {"ids": tx.ids(entities), "attribute": attribute, "since_ms": since_ms},
     )
+
+
+def time_before(tx: Tx, entities: Collection[int], attribute: str, before_ms: int, count: int) -> int | None:
+    """Return when the first was of the last `count` observations of an attribute before a time, ms; None if there are fewer."""
+    found: int | None = tx.value(
+        f"""SELECT max(at_ms) FROM (SELECT at_ms FROM state WHERE entity {AMONG_IDS} AND attribute = :attribute
+            AND at_ms < :before_ms ORDER BY at_ms DESC LIMIT 1 OFFSET :count)""",
+        {"ids": tx.ids(entities), "attribute": attribute, "before_ms": before_ms, "count": count - 1},
+    )
+    return found
 
 
 def names(tx: Tx) -> dict[str, int]:

@@ -239,8 +239,12 @@ def _write_facts(
     joins = {plan.joins for plan in plans if plan.joins is not None}
     joined = facts_rows.facts_with_ids(tx, joins) if joins else {}
     # Of a chunk whose reply was cut short some occurrences are kept.
-    kept = facts_rows.occurrences(tx, joined) if joined else {}
-    known = {(row, one.chunk, one.text) for row, found in kept.items() for one in found}
+    kept = (
+        set(facts_rows.occurrences_in(tx, {one.chunk for plan in plans for one in plan.said}).values())
+        & joins
+    )
+    told = facts_rows.occurrences(tx, kept) if kept else {}
+    known = {(row, one.chunk, one.text) for row, found in told.items() for one in found}
     facts: list[FactRow] = []
     said: list[tuple[FactRow, PlacedFact]] = []
     occurrences: list[facts_rows.StoredOccurrence] = []
@@ -284,8 +288,9 @@ def _write_facts(
     for row, (fact, one) in zip(rows, said, strict=True):
         naming.add(one.candidate, fact, row, one.said_ms)
     done.states += naming.write()
-    # New ones stand already as their first occurrences say.
-    restated = {row: restate_fact(tx, fact) for row, fact in joined.items()}
+    # A fact stands as its first occurrences say.
+    earlier = {fact.row: fact for fact, one in said if (one.said_ms, one.tie) < (fact.said_ms, fact.tie)}
+    restated = {row: restate_fact(tx, fact) for row, fact in earlier.items()}
     facts = [restated.get(fact.row, fact) for fact in facts]
     derived.put_vectors(
         tx,
