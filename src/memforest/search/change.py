@@ -30,7 +30,7 @@ from memforest.reading.states import holds_many
 from memforest.records import QuestionPlan, TimeOperator
 from memforest.search.filters import Search, fact_places
 from memforest.search.lexical import bm25
-from memforest.search.scores import Scores, standardise
+from memforest.search.scores import Scores
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.search.timeline import (
     Ending,
@@ -371,7 +371,7 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
             return answer
         perhaps = perhaps if perhaps.facts else answer
     told = _of_states(snapshot, plan, at)
-    return told if told.facts else perhaps
+    return told if told.sure or not perhaps.facts else perhaps
 
 
 def _of_threads(
@@ -523,7 +523,7 @@ def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
         return Answer()
     rows = snapshot.rows_of_facts(segments[index].facts)
     why = f"{plan.kind} of {attribute}: {segments[index].value}"
-    return Answer(rows, why, plan.kind in _ORDERED)
+    return Answer(rows, why, plan.kind in _ORDERED, sure=len(segments) > 1)
 
 
 def _by_anchor(known: Timelines, entity: int, anchor: str) -> tuple[str, Sequence[Segment]] | None:
@@ -604,33 +604,3 @@ _CHOICES: Mapping[str, Callable[[Sequence[Segment], QuestionPlan, int], int | No
     "since": _anchored,
     "changed_back": _again,
 }
-
-
-def side_of_anchor(snapshot: Snapshot, request: Search, anchor: Scores) -> Scores:
-    """Return a bonus for turns on the asked side of the anchor event, falling off with distance; shape (n,).
-
-    Used when no state answers a before/after question. Only turns that mention the entity get it.
-
-    Args:
-        snapshot: of the memory.
-        request: with a plan of kind predecessor or successor.
-        anchor: relevance of every turn to the anchor's text.
-    """
-    out = np.zeros(len(anchor))
-    # The turns that support a fact which names an entity of the plan.
-    keys = (entity_key(name) or "" for name in request.plan.entities)
-    wanted = [entity for key in keys if (entity := snapshot.names.get(key)) is not None]
-    named = snapshot.mentions[np.isin(snapshot.mentions[:, 1], wanted), 0]
-    pairs = snapshot.facts.pairs
-    rows = np.unique(pairs[np.isin(pairs[:, 0], named), 1])
-    if not len(rows) or not anchor.any():
-        return out
-    ranked = rows[np.argsort(-anchor[rows], kind="stable")]
-    pivot = int(ranked[0])
-    position = {int(row): i for i, row in enumerate(rows[np.lexsort((rows, snapshot.turns.said_ms[rows]))])}
-    sign = -1 if request.plan.kind == "predecessor" else 1
-    for row, i in position.items():
-        steps = sign * (i - position[pivot])
-        if steps > 0:
-            out[row] = 1.0 / (1.0 + np.log1p(steps))
-    return standardise(out)

@@ -12,7 +12,7 @@ import numpy as np
 
 from memforest.records import SummaryRequest
 from memforest.search.cache import embedded_forest, forest_of
-from memforest.search.change import Answer, answering_facts, side_of_anchor
+from memforest.search.change import Answer, answering_facts
 from memforest.search.context_scores import Base, base_scores, read_base
 from memforest.search.filters import (
     Allowed,
@@ -26,10 +26,8 @@ from memforest.search.filters import (
     turn_places,
 )
 from memforest.search.forest import FACT, NONE, Forest, once_per_forest
-from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
-from memforest.search.vectors import question_tokens
 from memforest.store import facts as facts_rows
 from memforest.store import meta
 from memforest.store.connections import Tx
@@ -196,13 +194,6 @@ class MemForestIndex(Index):
             if request.ranking.time_order:
                 answer = answering_facts(tx, snapshot, request, base.fact)
             lead = self._promote(snapshot, keep, answer, scores.total)
-            plan = request.plan
-            ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
-            if not lead.facts and ordered:
-                # No state tells the answer: turns on the asked side of the anchor event move up.
-                anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor or ""))
-                side = side_of_anchor(snapshot, request, anchor)
-                scores.add("time_order", request.ranking.time_order * side)
         # A level counts for more than all that scores can differ by.
         front = scores.total + lead.level * (1.0 + np.ptp(scores.total))
         hits = (
