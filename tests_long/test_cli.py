@@ -99,7 +99,6 @@ def test_version_and_help(run: Run) -> None:
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
         (("tree", "--limit", "0"), "0 is not in the range"),
-        (("completion", "csh"), "'csh' is not one of"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, args: tuple[str, ...], said: str) -> None:
@@ -442,8 +441,8 @@ def test_stats_and_verify(filled: Run) -> None:
     """Counts, embedder and size; and that nothing is wrong."""
     assert EMBEDDER in filled("stats").stdout
     assert data(filled("stats", "--json"))["turns"] == 3
-    assert filled("verify").exit_code == 0
-    assert data(filled("verify", "--json"))["ok"] is True
+    assert filled("maintain", "verify").exit_code == 0
+    assert data(filled("maintain", "verify", "--json"))["ok"] is True
 
 
 def test_verify_fails_on_a_damaged_memory(filled: Run, tmp_path: Path) -> None:
@@ -454,10 +453,10 @@ def test_verify_fails_on_a_damaged_memory(filled: Run, tmp_path: Path) -> None:
     conn.execute("UPDATE fact SET text = 'Bo lives in Rome.' WHERE id = 1")
     conn.commit()
     conn.close()
-    result = filled("verify")
+    result = filled("maintain", "verify")
     assert result.exit_code == 1
     assert "fact: " in result.stdout
-    assert data(filled("verify", "--json"))["problems"]
+    assert data(filled("maintain", "verify", "--json"))["problems"]
 
 
 def test_resume_finishes_what_is_left(filled: Run, tmp_path: Path) -> None:
@@ -465,9 +464,9 @@ def test_resume_finishes_what_is_left(filled: Run, tmp_path: Path) -> None:
     with MemForest(tmp_path / "memories", Config(embedder=HashEmbedder(64))) as forest:
         forest.ingest_session("me", "more", CHAT, refresh=False)
         assert forest.user("me").stats().dirty_nodes > 0
-    assert filled("resume").exit_code == 0
+    assert filled("maintain", "resume").exit_code == 0
     assert data(filled("stats", "--json"))["dirty_nodes"] == 0
-    assert data(filled("resume", "--json", "-u", "me"))["users"] == ["me"]
+    assert data(filled("maintain", "resume", "--json", "-u", "me"))["users"] == ["me"]
 
 
 def test_doctor_says_what_works_and_what_is_missing(filled: Run) -> None:

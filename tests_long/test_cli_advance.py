@@ -1,4 +1,4 @@
-"""`memforest advance`: what is due is made without a write, and told by index."""
+"""`memforest maintain advance`: what is due is made without a write, and told by index."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_it_tells_what_was_made_by_index(run: Run) -> None:
     """The counts that are others now; a second time there are none."""
-    last = run("advance").stdout.splitlines()[-1]
+    last = run("maintain", "advance").stdout.splitlines()[-1]
     assert last == "timem\t1 tree\t2 leaves\tmemories written 0 -> 6, memories waiting 6 -> 0"
-    assert all("nothing was due" in line for line in run("advance").stdout.splitlines())
+    assert all("nothing was due" in line for line in run("maintain", "advance").stdout.splitlines())
 
 
 def test_json_has_how_all_stand_and_what_changed(run: Run) -> None:
     """Numbers before and after."""
-    found = json.loads(run("advance", "--json").stdout)
-    assert found["command"] == "advance"
+    found = json.loads(run("maintain", "advance", "--json").stdout)
+    assert found["command"] == "maintain advance"
     assert found["data"]["changed"]["timem"] == {"memories written": [0, 6], "memories waiting": [6, 0]}
     assert [one["name"] for one in found["data"]["indexes"]] == ["memforest", "timem"]
 
@@ -62,14 +62,14 @@ def test_the_present_and_what_is_not_due_yet_are_asked_for(run: Run) -> None:
         ("--as-of", "2024-01-06"),
         ("--as-of", "2024-01-06", "--force"),
     ):
-        found = json.loads(run("advance", *args, "--json").stdout)
+        found = json.loads(run("maintain", "advance", *args, "--json").stdout)
         changed.append(found["data"]["changed"]["timem"]["memories written"])
     assert changed == [[0, 2], [2, 4], [4, 6]]
 
 
 def test_what_is_no_time_is_refused(run: Run) -> None:
     """With the name of the option's argument; nothing is advanced."""
-    shown = run("advance", "--as-of", "the day after")
+    shown = run("maintain", "advance", "--as-of", "the day after")
     assert shown.exit_code == 1
     assert "as_of" in shown.stderr
-    assert "memories written 0 -> 6" in run("advance").stdout
+    assert "memories written 0 -> 6" in run("maintain", "advance").stdout

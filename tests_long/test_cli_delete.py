@@ -57,7 +57,7 @@ def left(run: Run) -> int:
 )
 def test_a_dry_run_counts_what_then_goes(run: Run, target: tuple[str, ...], turns: int) -> None:
     """The dry run writes nothing, and its counts are those of the deletion."""
-    session = json.loads(run("sessions", "--json").stdout)["data"][0]["session_id"]
+    session = json.loads(run("sessions", "--json").stdout)["data"]["sessions"][0]["session_id"]
     target = tuple(session if one == "chat" else one for one in target)
     counted = json.loads(run("delete", *target, "--dry-run", "--json").stdout)["data"]
     assert counted["dry_run"]

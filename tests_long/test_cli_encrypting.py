@@ -1,4 +1,4 @@
-"""`memforest encrypt`, `decrypt` and `rekey`: keys come from the environment, a file or the terminal, and are never shown."""
+"""`memforest key set`, `remove` and `change`: keys come from the environment, a file or the terminal, and are never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.test_encryption import HEX, OTHER, encrypted
 
 from memforest.cli import main
-from memforest.cli.app import COMMANDS
 
 CHAT = [
     {"role": "user", "content": "I moved to Lisbon.", "timestamp": "2024-01-02T10:00:00Z"},
@@ -59,22 +58,29 @@ def test_a_directory_is_encrypted_used_rekeyed_and_decrypted(run: Run, tmp_path:
     own, new = tmp_path / "own.key", tmp_path / "new.key"
     own.write_text(HEX + "\n")
     new.write_text(NEW)
-    assert "1 file encrypted, in " in run("encrypt", MEMFOREST_KEY=HEX).output
-    assert "0 files encrypted, 1 were so already" in run("encrypt", "--key-file", str(own)).output
-    for command in (("users",), ("facts",), ("search", "Lisbon"), ("verify",), ("doctor",), ("stats",)):
+    assert "1 file encrypted, in " in run("key", "set", MEMFOREST_KEY=HEX).output
+    assert "0 files encrypted, 1 were so already" in run("key", "set", "--key-file", str(own)).output
+    for command in (
+        ("users",),
+        ("facts",),
+        ("search", "Lisbon"),
+        ("maintain", "verify"),
+        ("doctor",),
+        ("stats",),
+    ):
         assert run(*command, MEMFOREST_KEY=HEX).exit_code == 0, command
     assert run("users", MEMFOREST_KEY=HEX).output == "me\n"
-    told = run("rekey", "--key-file", str(own), "--new-key-file", str(new), "--json")
+    told = run("key", "change", "--key-file", str(own), "--new-key-file", str(new), "--json")
     assert json.loads(told.output)["data"]["done"] == [next(run.folder.glob("*.db")).name]
-    assert run("rekey", MEMFOREST_KEY=NEW, MEMFOREST_NEW_KEY=HEX).exit_code == 0
-    assert "1 file decrypted" in run("decrypt", "-u", "me", MEMFOREST_KEY=HEX).output
+    assert run("key", "change", MEMFOREST_KEY=NEW, MEMFOREST_NEW_KEY=HEX).exit_code == 0
+    assert "1 file decrypted" in run("key", "remove", "-u", "me", MEMFOREST_KEY=HEX).output
     assert run("users").output == "me\n"
 
 
 @encrypted
 def test_without_the_right_key_the_fix_is_named(run: Run) -> None:
     """By `users`, by a command that reads, and by doctor; none of them fails without a word."""
-    assert run("encrypt", MEMFOREST_KEY=HEX).exit_code == 0
+    assert run("key", "set", MEMFOREST_KEY=HEX).exit_code == 0
     for variables, said in (({}, "set MEMFOREST_KEY"), ({"MEMFOREST_KEY": NEW}, "another key")):
         listed = run("users", **variables)
         assert said in listed.stderr
@@ -83,10 +89,10 @@ def test_without_the_right_key_the_fix_is_named(run: Run) -> None:
         looked = run("doctor", **variables)
         assert looked.exit_code == 1
         assert said in " ".join(looked.output.split())
-    failed = run("decrypt", MEMFOREST_KEY=NEW)
+    failed = run("key", "remove", MEMFOREST_KEY=NEW)
     assert failed.exit_code == 1
     assert "for all users but 1" in failed.stderr
-    envelope = json.loads(run("decrypt", "--json", MEMFOREST_KEY=NEW).output)
+    envelope = json.loads(run("key", "remove", "--json", MEMFOREST_KEY=NEW).output)
     assert envelope["status"] == "error"
     assert list(envelope["data"]["files"]) == [next(run.folder.glob("*.db")).name]
 
@@ -95,20 +101,20 @@ def test_without_the_right_key_the_fix_is_named(run: Run) -> None:
 def test_doctor_says_whether_it_is_encrypted(run: Run) -> None:
     """And with what."""
     assert "no key is configured" in run("doctor").output
-    assert run("encrypt", MEMFOREST_KEY=HEX).exit_code == 0
+    assert run("key", "set", MEMFOREST_KEY=HEX).exit_code == 0
     assert "SQLCipher 4" in run("doctor", MEMFOREST_KEY=HEX).output
 
 
-@pytest.mark.parametrize("command", ["encrypt", "decrypt", "rekey"])
+@pytest.mark.parametrize("command", ["set", "remove", "change"])
 def test_no_key_is_an_argument(command: str) -> None:
     """What is typed on the command line can be read by others: the options name files alone."""
-    shown = main.get_command(click.Context(main), command)
-    assert shown is not None
+    group = main.get_command(click.Context(main), "key")
+    assert isinstance(group, click.Group)
+    shown = group.commands[command]
     options = [one for one in shown.params if isinstance(one, click.Option) and "key" in str(one.name)]
     assert options
     assert all(isinstance(one.type, click.Path) for one in options)
     assert not [one for one in shown.params if isinstance(one, click.Argument)]
-    assert COMMANDS[command][0] == "transfer"
 
 
 def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path) -> None:
@@ -116,8 +122,8 @@ def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path)
     short = tmp_path / "short.key"
     short.write_text("secret-words")
     for args, said in (
-        (("encrypt",), "set MEMFOREST_KEY, or give --key-file"),
-        (("encrypt", "--key-file", str(short)), "'short.key' cannot be used: the key is a text"),
+        (("key", "set"), "set MEMFOREST_KEY, or give --key-file"),
+        (("key", "set", "--key-file", str(short)), "'short.key' cannot be used: the key is a text"),
     ):
         told = run(*args)
         assert (told.exit_code, said in told.stderr) == (2, True)
@@ -134,10 +140,10 @@ def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path)
 def test_the_terminal_is_asked_without_showing_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new key twice, so that a slip locks nobody out."""
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
-    assert run("encrypt", stdin=f"{HEX}\n").exit_code == 0
-    assert run("rekey", stdin=f"{HEX}\n{NEW}\n{NEW}\n").exit_code == 0
+    assert run("key", "set", stdin=f"{HEX}\n").exit_code == 0
+    assert run("key", "change", stdin=f"{HEX}\n{NEW}\n{NEW}\n").exit_code == 0
     assert run("users", MEMFOREST_KEY=NEW).output == "me\n"
-    assert run("decrypt", stdin="words\n").exit_code == 2
+    assert run("key", "remove", stdin="words\n").exit_code == 2
 
 
 @encrypted

@@ -82,30 +82,30 @@ def test_relations_have_their_time(filled: Path) -> None:
 
 def test_a_path_is_a_line_a_step(filled: Path) -> None:
     """With the words that say so; none is a warning and no error."""
-    found = rows(filled, "path", "Orrin Labs", "Lisbon")
+    found = rows(filled, "relations", "Orrin Labs", "Lisbon")
     assert found[-1][:3] == ["Mara", "residence", "Lisbon"]
     assert found[-1][5] == "I moved to Lisbon."
-    none = run(filled, "path", "Orrin Labs", "Rex", "--hops", "1")
+    none = run(filled, "relations", "Orrin Labs", "Rex", "--hops", "1")
     assert (none.exit_code, none.stdout) == (0, "")
     assert "no way of 1 step or fewer" in none.stderr
-    assert "both names are one entity" in run(filled, "path", "Lucia", "Lucía").stderr
-    assert data(filled, "path", "Orrin Labs", "Lisbon")["steps"][-1]["labels"] == ["residence"]
-    assert run(filled, "path", "Mara", "Rex", "--hops", "9").exit_code == 2
+    assert "both names are one entity" in run(filled, "relations", "Lucia", "Lucía").stderr
+    assert data(filled, "relations", "Orrin Labs", "Lisbon")["steps"][-1]["labels"] == ["residence"]
+    assert run(filled, "relations", "Mara", "Rex", "--hops", "9").exit_code == 2
 
 
 def test_two_names_are_merged_and_split(filled: Path) -> None:
     """Each prints the entity as it is then; what was decided is listed, and counts in every command."""
-    [merged] = rows(filled, "merge-entities", "Rex", "Lucia")
+    [merged] = rows(filled, "entities", "merge", "Rex", "Lucia")
     assert "Rex" in merged[4]
     assert "Lucía" in merged[4]
     assert merged[5]
     [choice] = rows(filled, "entities", "--choices")
     assert choice[2] == "same"
     assert {choice[1], choice[3]} == {"Rex", "Lucía"}
-    [split] = rows(filled, "split-entity", "Lucía", "Rex")
+    [split] = rows(filled, "entities", "split", "Lucía", "Rex")
     assert split[4] == "Rex 1"
     assert rows(filled, "entities", "--choices")[0][2] == "apart"
-    again = run(filled, "split-entity", "Lucía", "Rex")
+    again = run(filled, "entities", "split", "Lucía", "Rex")
     assert (again.exit_code, "is no name of 'Lucía'" in again.stderr) == (1, True)
 
 

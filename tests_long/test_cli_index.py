@@ -51,7 +51,7 @@ def test_an_index_is_added_listed_searched_and_dropped(run: Run) -> None:
     assert "indexes memforest, shelf" in run("doctor").stdout
     found = json.loads(run("search", "Where does Bo live?", "--index", "shelf", "--json").stdout)["data"]
     assert found["index"] == "shelf"
-    assert run("verify").exit_code == 0
+    assert run("maintain", "verify").exit_code == 0
     assert run("index", "drop", "shelf").stdout == "Dropped shelf.\n"
     assert "shelf" not in run("index", "list").stdout
 

@@ -103,7 +103,7 @@ def test_a_killed_ingest_goes_on(tmp_path: Path) -> None:
                 writer.kill()
             assert 25 * kill <= reader.user("me").stats().sessions < SESSIONS
     assert finished("ingest", str(file), folder=folder)[0] == 0
-    assert finished("verify", folder=folder)[0] == 0
+    assert finished("maintain", "verify", folder=folder)[0] == 0
     pages = [finished("facts", "--json", "--limit", "1000", folder=one)[1] for one in (folder, whole)]
     facts = [json.loads(page)["data"]["facts"] for page in pages]
     assert all(fact.pop("stored") for page in facts for fact in page)  # the one thing that the clock decides
@@ -127,7 +127,7 @@ def test_interrupted_ingest_keeps_what_it_stored_and_goes_on(tmp_path: Path) -> 
     assert 4 <= seen < SESSIONS
     assert (writer.returncode, output) == (130, "")
     assert errors.startswith("Interrupted: ")
-    assert "memforest resume" in errors
+    assert "memforest maintain resume" in errors
     assert "Traceback" not in errors
     promised = int(errors.split()[1])
     kept = stats(folder)["sessions"]
@@ -142,7 +142,7 @@ def test_interrupted_ingest_keeps_what_it_stored_and_goes_on(tmp_path: Path) -> 
     assert memory["sessions_unchanged"] >= promised
     done = stats(folder)
     assert (done["sessions"], done["turns"]) == (SESSIONS + 1, SESSIONS * 8 + 1)
-    assert finished("verify", folder=folder)[0] == 0
+    assert finished("maintain", "verify", folder=folder)[0] == 0
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_ingest_and_resume_drive_it(tmp_path: Path, heard: list[IngestProgress])
     heard.clear()
     with MemForest(tmp_path / "memory", fast_config(embedder="none")) as forest:
         forest.ingest_session("u", "later", said("I like tea."), defer=True)
-    assert run(tmp_path, "resume").exit_code == 0
+    assert run(tmp_path, "maintain", "resume").exit_code == 0
     assert [one.stage for one in heard if one.session_id is not None] == [
         "extracted",
         "extracted",

@@ -1,4 +1,4 @@
-"""`memforest rebuild`: what is stale is counted, made anew, and finished after an interrupt."""
+"""`memforest maintain rebuild`: what is stale is counted, made anew, and finished after an interrupt."""
 
 from __future__ import annotations
 
@@ -43,30 +43,34 @@ def embedder_of(tmp_path: Path) -> str:
 
 def test_another_embedder_is_given(run: Run, tmp_path: Path) -> None:
     """The error of an ingest with it names the command; afterwards the memory is searched with it."""
-    assert run("rebuild", "--embedder", "hash-words-1@48").stdout == "Made anew: me.\n"
+    assert run("maintain", "rebuild", "--embedder", "hash-words-1@48").stdout == "Made anew: me.\n"
     assert embedder_of(tmp_path) == "hash-words-1@48"
-    assert run("verify").exit_code == 0
+    assert run("maintain", "verify").exit_code == 0
     assert run("search", "Where does Ana live?").exit_code == 0
-    assert run("rebuild", "--embedder", "hash-words-1@48", "--json").exit_code == 0
+    assert run("maintain", "rebuild", "--embedder", "hash-words-1@48", "--json").exit_code == 0
 
 
 def test_a_dry_run_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stale, and why; nothing is written."""
-    assert run("rebuild", "--dry-run").stdout == "me: nothing is stale\n"
+    assert run("maintain", "rebuild", "--dry-run").stdout == "me: nothing is stale\n"
     config = tmp_path / "memforest.toml"
     config.write_text("chunk_turns = 4\n[index.memforest]\nsession_k = 5\n")
     before = rows(file_of(tmp_path / "memories"), "SELECT * FROM chunk")
-    found = json.loads(run("rebuild", "--dry-run", "--config", str(config), "--json").stdout)["data"]["me"]
+    found = json.loads(run("maintain", "rebuild", "--dry-run", "--config", str(config), "--json").stdout)[
+        "data"
+    ]["me"]
     assert found["indexes"] == {"memforest": "session_k is 3, and 5 is set"}
     assert 0 < found["sessions"] <= 4
-    shown = run("rebuild", "--dry-run", "--config", str(config)).stdout
+    shown = run("maintain", "rebuild", "--dry-run", "--config", str(config)).stdout
     assert "not of 4 turns, as chunk_turns says" in shown
     for command in ("stats", "doctor"):
         assert "rebuild(stale=True)" in run(command, "--config", str(config)).stdout.replace("\n", " ")
     assert rows(file_of(tmp_path / "memories"), "SELECT * FROM chunk") == before
-    assert run("rebuild", "--stale", "--config", str(config)).exit_code == 0
-    assert run("rebuild", "--dry-run", "--config", str(config)).stdout == "me: nothing is stale\n"
-    lacking = json.loads(run("rebuild", "--dry-run", "--embedder", "hash-words-1@48", "--json").stdout)
+    assert run("maintain", "rebuild", "--stale", "--config", str(config)).exit_code == 0
+    assert run("maintain", "rebuild", "--dry-run", "--config", str(config)).stdout == "me: nothing is stale\n"
+    lacking = json.loads(
+        run("maintain", "rebuild", "--dry-run", "--embedder", "hash-words-1@48", "--json").stdout
+    )
     assert lacking["data"]["me"]["texts"] > 0
     assert embedder_of(tmp_path) == "hash-words-1@32"
 
@@ -84,13 +88,13 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(rebuild, "BLOCK", 8)
     with monkeypatch.context() as patch:
         patch.setattr(HashEmbedder, "embed", stop)
-        ended = run("rebuild", "--embedder", "hash-words-1@48")
+        ended = run("maintain", "rebuild", "--embedder", "hash-words-1@48")
     assert ended.exit_code == 130
-    assert "Run the same `memforest rebuild` again to go on" in ended.stderr
+    assert "Run the same `memforest maintain rebuild` again to go on" in ended.stderr
     assert embedder_of(tmp_path) == "hash-words-1@32"
     assert "'hash-words-1@48' has been begun with" in run("stats").stdout
     assert run("search", "Where does Ana live?").exit_code == 0
-    assert run("rebuild", "--embedder", "hash-words-1@48").exit_code == 0
+    assert run("maintain", "rebuild", "--embedder", "hash-words-1@48").exit_code == 0
     assert embedder_of(tmp_path) == "hash-words-1@48"
 
 
@@ -106,6 +110,6 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
 )
 def test_bad_calls(run: Run, args: tuple[str, ...], says: str) -> None:
     """Each is an error in a line."""
-    ended = run("rebuild", *args)
+    ended = run("maintain", "rebuild", *args)
     assert ended.exit_code == 1
     assert says in ended.stderr

@@ -49,7 +49,7 @@ def test_a_session_is_shown_as_it_was_said(run: Run) -> None:
         "2024-01-05 10:00\tBo\t\tI live in Davis.\n2024-01-05 10:01\tAna\t\tI adopted a dog [31m.\n"
     )
     told = data(run("sessions", "chat", "--json"))
-    assert [turn["text"] for turn in told] == [turn["content"] for turn in CHAT]
+    assert [turn["text"] for turn in told["turns"]] == [turn["content"] for turn in CHAT]
     wrong = run("sessions", "nope")
     assert (wrong.exit_code, wrong.stderr) == (
         1,

@@ -266,7 +266,7 @@ def test_no_key_is_refused(folder: Path) -> None:
 def test_a_key_for_an_unencrypted_memory_is_refused(folder: Path) -> None:
     """The message names the command that encrypts it; nothing is encrypted by the way."""
     fill(folder, None)
-    refused(folder, KEY, "is not encrypted, and a key is configured; `memforest encrypt`")
+    refused(folder, KEY, "is not encrypted, and a key is configured; `memforest key set`")
     with a_forest(folder, None) as forest:
         assert answers(forest.user("nora"))
 

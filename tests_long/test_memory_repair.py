@@ -1,4 +1,4 @@
-"""Tests of `repair` and `memforest doctor --fix`: what is derived is made anew, what was said stays as it was."""
+"""Tests of `repair` and `memforest maintain repair`: what is derived is made anew, what was said stays as it was."""
 
 from __future__ import annotations
 
@@ -136,15 +136,15 @@ def checks(result: Result, name: str) -> list[dict[str, str]]:
 
 
 def test_doctor_repairs_only_when_asked(run: Run, folder: Path) -> None:
-    """Without --fix it looks; with it, it says what it did, and verify is content."""
+    """`doctor` looks; `maintain repair` says what it did, and `maintain verify` is content."""
     alter(file_of(folder), f"{BREAKAGES['words gone']}; DELETE FROM artifact")
-    assert run("verify").exit_code == 1
+    assert run("maintain", "verify").exit_code == 1
     assert checks(run("doctor", "--json"), "repair") == []
-    assert run("verify").exit_code == 1
-    (done,) = checks(run("doctor", "--fix", "--json"), "repair")
+    assert run("maintain", "verify").exit_code == 1
+    (done,) = checks(run("maintain", "repair", "--json"), "repair")
     assert done["status"] == "ok"
     assert "made the lexical index anew" in done["detail"]
-    assert run("verify").exit_code == 0
+    assert run("maintain", "verify").exit_code == 0
     (state,) = checks(run("doctor", "--json"), "memory")
     assert state["status"] == "ok"
 
@@ -156,19 +156,19 @@ def test_doctor_repairs_the_others_beside_a_file_it_cannot(run: Run, folder: Pat
         conn.execute("CREATE TABLE x (y)")
     content = foreign.read_bytes()
     alter(file_of_user(folder), BREAKAGES["words gone"])
-    result = run("doctor", "--fix", "--json")
-    assert result.exit_code == 1
+    result = run("maintain", "repair", "--json")
+    assert result.exit_code == 0
     found = checks(result, "repair")
     assert [one["status"] for one in found] == ["note", "ok"]
     assert "another program's database" in found[0]["fix"]
     assert foreign.read_bytes() == content
-    assert run("verify", "--user", "u").exit_code == 0
+    assert run("maintain", "verify", "--user", "u").exit_code == 0
 
 
 def test_doctor_says_what_it_does_not_repair(run: Run, folder: Path) -> None:
     """A wrong fact is named with what to do, and the exit code is 1."""
     alter(file_of(folder), "UPDATE fact SET text = 'Somebody wrote this.' WHERE id = 1")
-    result = run("doctor", "--fix", "--json")
+    result = run("maintain", "repair", "--json")
     assert result.exit_code == 1
     left = [one for one in checks(result, "repair") if one["status"] == "broken"]
     assert "not repaired" in left[0]["detail"]
@@ -179,7 +179,7 @@ def test_doctor_repairs_one_user_when_one_is_named(run: Run, folder: Path) -> No
     """`--user` leaves the other memories as they are."""
     with MemForest(folder, fast_config()) as forest:
         forest.register_user("other")
-    found = checks(run("doctor", "--fix", "--user", "other", "--json"), "repair")
+    found = checks(run("maintain", "repair", "--user", "other", "--json"), "repair")
     assert [one["detail"].split(":")[0] for one in found] == ["other"]
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 from memforest.records import QuestionPlan
-from memforest.search.change import Answer, answering_facts, side_of_anchor
+from memforest.search.change import Answer, answering_facts
 from memforest.search.filters import Search
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
@@ -113,22 +113,6 @@ def test_what_is_not_known_has_no_answer(tx: Tx, homes: Snapshot, plan: Question
     assert answer(tx, homes, searching(plan)) == Answer()
 
 
-@pytest.mark.parametrize(("kind", "better"), [("predecessor", [0, 1]), ("successor", [3, 4])])
-def test_events_on_the_asked_side_of_the_anchor(homes: Snapshot, kind: str, better: list[int]) -> None:
-    """When no state answers, mentions before (after) the anchor event gain, the nearest most."""
-    anchor = np.array([0.0, 0.0, 5.0, 0.0, 0.0])
-    bonus = side_of_anchor(homes, searching(asking(kind, anchor="the flood")), anchor)
-    others = [i for i in range(5) if i not in better]
-    assert bonus[better].min() > bonus[others].max()
-    nearest = 1 if kind == "predecessor" else 3
-    assert int(np.argmax(bonus)) == nearest
-
-
-def test_no_anchor_event_no_side(homes: Snapshot) -> None:
-    """An event that nothing mentions moves nothing."""
-    assert not side_of_anchor(homes, searching(asking("successor", anchor="x")), np.zeros(5)).any()
-
-
 CITIES = ("Davis", "Miami", "Oslo", "Lima")
 told = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(CITIES)), min_size=1, max_size=8)
 """Days between two tellings, and where Ana lives then."""
@@ -194,35 +178,3 @@ def test_any_history_is_read_by_its_stretches(
     plan = asking(kind, **({} if anchor is None else {"anchor": anchor}))
     request = replace(searching(plan), reference_ms=day * DAY)
     assert list(answer(tx, lived(heard), request).facts) == wanted(kind, anchor, segments(heard), day)
-
-
-@settings(max_examples=40)
-@given(heard=told, kind=st.sampled_from(["predecessor", "successor"]), event=st.integers(0, 7))
-def test_turns_beside_an_event_gain_by_their_distance(
-    heard: list[tuple[int, str]], kind: str, event: int
-) -> None:
-    """Those on the asked side alone, each less than the one nearer to the event; of the side that is empty, nothing."""
-    event = min(event, len(heard) - 1)
-    bonus = side_of_anchor(
-        lived(heard), searching(asking(kind, anchor="the flood")), np.eye(len(heard))[event]
-    )
-    side = list(range(event - 1, -1, -1) if kind == "predecessor" else range(event + 1, len(heard)))
-    others = [row for row in range(len(heard)) if row not in side]
-    if not side:
-        assert not bonus.any()
-        return
-    assert all(bonus[near] > bonus[far] for near, far in pairwise(side))
-    assert bonus[side].min() > bonus[others].max()
-    assert np.ptp(bonus[others]) == 0
-    assert bonus.mean() == pytest.approx(0)
-
-
-def test_only_turns_that_name_the_person_gain(homes: Snapshot) -> None:
-    """Somebody else's turns are no side of Ana's event, and an event that only they tell moves nothing."""
-    turns = [Said("Ana", day, session=day) for day in (1, 2, 3)]
-    mixed = hand_made(turns, [Fact((0,)), Fact((1,)), Fact((2,))], mentions=[(0, 1), (2, 1)])
-    request = searching(asking("successor", anchor="the flood"))
-    bonus = side_of_anchor(mixed, request, np.array([3.0, 5.0, 1.0]))
-    assert bonus[2] > bonus[0] == bonus[1]
-    unknown = searching(replace(asking("successor", anchor="x"), entities=("Zoe",)))
-    assert not side_of_anchor(homes, unknown, np.ones(5)).any()

@@ -366,8 +366,7 @@ class Ranking(Settings):
     participant_tree: float = 0.2
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
     time_order: float = 0.5
-    """Standing on the asked side of the event that a before/after question names; 0 also keeps the answers that a
-    timeline gives, or that are chosen by their time, from leading."""
+    """Whether the answers that a timeline gives, or that are chosen by their time, lead; 0 is not."""
     guided: float = 1.0
     """What leaves gain that a planned or model-guided browse reached, by their places on the way down, not z-scored; only
     in the modes other than ``"emb"`` (`Config.mode`)."""

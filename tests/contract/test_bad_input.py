@@ -20,7 +20,7 @@ LONG = "x" * 5000
 NEITHER = (NotFoundError, InputError)
 """Half a name is no text, or nobody's."""
 NO_TEXT: tuple[Any, ...] = (None, 7, 1.5, b"bytes", True, object())
-NO_TIME: tuple[Any, ...] = ("yesterday", "2024-13-01", "", object(), float("nan"), 10**30)
+NO_TIME: tuple[Any, ...] = ("the day of the fair", "2024-13-01", "", object(), float("nan"), 10**30)
 NO_COUNT: tuple[Any, ...] = (0, -1, 1.5, "3", True, 10**9)
 TURN = {"speaker": "Anna", "content": "I own a kiln.", "timestamp": "2024-05-01T10:00:00Z"}
 

@@ -251,3 +251,20 @@ def test_every_time_that_comes_out_is_aware_and_utc(memory: UserMemory) -> None:
     ]
     times += [one.said for one in memory.search("Where does Anna live?")]
     assert {one.utcoffset() for one in times} == {timedelta(0)}
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [("last March", "2024-03-31T23:59:59.999Z"), ("two months ago", "2024-04-30T23:59:59.999Z"), ("today", "2024-06-01T12:00:00Z")],
+)  # fmt: skip
+def test_times_are_read_in_a_person_s_words(memory: UserMemory, words: str, same: str) -> None:
+    """Of an instant they are the last moment of the days named, by the clock, or now; of a stretch of time the first."""
+    for name in ("as_of", "said_by", "known_at"):
+        found: list[Any] = [memory.search("Where does Anna live?", **{name: one}) for one in (same, words)]  # type: ignore[arg-type]
+        assert texts(found[0]) == texts(found[1])
+    assert memory.diff(words).b == memory.diff(same).b == datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
+    assert memory.diff("last March").a == datetime(2024, 3, 1, tzinfo=timezone.utc)
+    with pytest.raises(TimestampError, match="as_of"):
+        memory.search("Where does Anna live?", as_of=f"{words} or so")
+    with pytest.raises(TimestampError, match="timestamp"):
+        memory.add("I live in Ghent.", timestamp=words)

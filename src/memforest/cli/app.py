@@ -1,4 +1,4 @@
-"""The root command: shared options, commands imported at their use, exit codes, and `memforest completion`.
+"""The root command: shared options, commands imported at their use, and exit codes.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on standard error, or an
 envelope with ``"status": "error"`` when ``--json`` is given.
@@ -16,69 +16,67 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from memforest import __version__
-from memforest.cli.call import Call, StopCommand, command, give_up_output, global_options
+from memforest.cli.call import Call, StopCommand, give_up_output, global_options
 from memforest.errors import MemForestError
 
-COMMANDS = {
-    "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
-    "ingest": ("ingest", "Make memory of chat files."),
-    "resume": ("ingest", "Finish what an interrupted ingest left."),
-    "search": ("asking", "Find the evidence for a question."),
-    "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
-    "users": ("listing", "List who has a memory in the directory."),
-    "sessions": (
-        "listing",
-        "List the sessions that were received, in time order, or show what was said in one.",
-    ),
-    "facts": ("listing", "List what was learnt, in time order."),
-    "timeline": ("listing", "Show what is known of somebody or something, in time order."),
-    "profile": ("entities", "Show the profile of NAME, or of all who took part."),
-    "entities": ("entities", "List whom and what statements name, those that most name first."),
-    "relations": ("entities", "Show what was said of NAME and others."),
-    "path": ("entities", "Show how A is linked with B."),
-    "merge-entities": ("entities", "Decide that A and B are one."),
-    "split-entity": ("entities", "Decide that NAME is not one with the other names of ENTITY."),
-    "changes": ("listing", "List what this memory has stored, learnt, corrected and deleted."),
-    "diff": ("listing", "Show what was so at time A and not at time B."),
-    "remember": ("correcting", "Remember one statement, TEXT, and end the one that it replaces."),
-    "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
-    "pin": ("correcting", "Pin a fact: it is among the evidence of every question."),
-    "forget": ("correcting", "Forget a fact: it is not shown any more."),
-    "undo": ("correcting", "Take a correction back, by its KEY: an update, a pin, or a forgetting."),
-    "history": (
-        "correcting",
-        "Show what happened to a fact: when it was said, corrected, undone, and what took its place.",
-    ),
-    "tree": (
-        "inspecting",
-        "Draw the forest, the trees of one index, or those of one session, entity or scene.",
-    ),
-    "stats": ("inspecting", "Count what is stored, and say how large it is."),
-    "export": ("transfer", "Write everything that a memory holds into a file of JSON Lines."),
-    "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),
-    "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
-    "restore": ("transfer", "Copy a backup into the directory, as the memory of the user that it is of."),
-    "index": ("maintain", "List the indexes of a memory, add one, or drop one."),
-    "advance": ("maintain", "Let the indexes go on by the calendar: make what is due by now."),
-    "encrypt": ("transfer", "Encrypt the memories of the directory."),
-    "decrypt": ("transfer", "Decrypt the memories of the directory."),
-    "rekey": ("transfer", "Encrypt the memories of the directory with another key."),
-    "delete": ("correcting", "Delete something with all that was made of it."),
-    "rebuild": ("maintain", "Make anew what is derived: what is stale, one index, or every vector."),
-    "merge": ("transfer", "Merge the memory of one user into that of another."),
-    "verify": ("inspecting", "Check the stored memory against itself."),
-    "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
-    "inspect": ("memforest.server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),
-    "mcp": ("memforest.server.commands", "Give an agent this memory, by the Model Context Protocol."),
-    "completion": ("app", "Print what a shell reads to complete commands and options."),
-    "doctor": ("doctor", "Check this installation and the memories in it."),
-    "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
+SECTIONS = {
+    "Start": {
+        "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
+        "ingest": ("ingest", "Make memory of chat files."),
+        "doctor": ("doctor", "Check this installation and the memories in it."),
+    },
+    "Ask": {
+        "search": ("asking", "Find the evidence for a question."),
+        "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
+    },
+    "Look": {
+        "timeline": ("listing", "Show what is known of somebody or something, in time order."),
+        "facts": ("listing", "List what was learnt, in time order."),
+        "profile": ("entities", "Show the profile of NAME, or of all who took part."),
+        "entities": ("entities", "List whom and what statements name; decide that two are one, or not."),
+        "relations": ("entities", "Show what relates NAME to others, or the way from NAME to OTHER."),
+        "diff": ("listing", "Show what was so at time A and not at time B, or what was stored between."),
+        "sessions": ("listing", "List the sessions in time order, or show what was said in one."),
+        "users": ("listing", "List who has a memory in the directory."),
+        "tree": ("inspecting", "Draw the forest, the trees of an index, or those of a SCOPE."),
+        "stats": ("inspecting", "Count what is stored, and say how large it is."),
+    },
+    "Correct": {
+        "remember": ("correcting", "Remember one statement, TEXT, and end the one that it replaces."),
+        "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
+        "pin": ("correcting", "Pin a fact: it is among the evidence of every question."),
+        "forget": ("correcting", "Forget a fact: it is not shown any more."),
+        "undo": ("correcting", "Take a correction back, by its KEY: an update, a pin, or a forgetting."),
+        "history": ("correcting", "Show what happened to a fact, and what took its place."),
+        "delete": ("correcting", "Delete something with all that was made of it."),
+    },
+    "Move": {
+        "export": ("transfer", "Write everything that a memory holds into a file of JSON Lines."),
+        "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),
+        "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
+        "restore": ("transfer", "Copy a backup into the directory, as the memory of its user."),
+        "merge": ("transfer", "Merge the memory of one user into that of another."),
+        "key": ("transfer", "Encrypt the memories of the directory, decrypt them, or change their key."),
+    },
+    "Serve": {
+        "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
+        "mcp": ("memforest.server.commands", "Give an agent this memory, by the Model Context Protocol."),
+        "inspect": (
+            "memforest.server.commands",
+            "Look into the memories of --dir in a browser, until Ctrl-C.",
+        ),
+        "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
+    },
+    "Maintain": {
+        "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),
+        "index": ("maintain", "List the indexes of a memory, add one, or drop one."),
+    },
 }
-"""Command name -> module of this package, or of another with dots, and the line that ``memforest --help`` shows, kept here so that
-help imports no command."""
+"""Section of ``memforest --help`` -> command name -> module of this package, or of another with dots, and the line that the help
+shows, kept here so that help imports no command."""
+COMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
@@ -104,9 +102,10 @@ class Root(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        """Write the lists of commands without importing them."""
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
     def main(  # type: ignore[override]  # always exits, whatever standalone_mode says
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -190,21 +189,3 @@ def main(ctx: click.Context) -> None:
         call.command = ctx.invoked_subcommand
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-@command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(call: Call, shell: str) -> None:
-    """Print what a shell reads to complete commands and options.
-
-    bash: `eval "$(memforest completion bash)"` in ~/.bashrc; zsh: the same with zsh in ~/.zshrc, after
-    compinit; fish: `memforest completion fish > ~/.config/fish/completions/memforest.fish`.
-    """
-    made = get_completion_class(shell)
-    assert made is not None  # of the three choices
-    source = made(click.Group(), {}, "memforest", "_MEMFOREST_COMPLETE")
-    text = source.source_template % source.source_vars()
-    if call.as_json:
-        call.envelope("ok", {"shell": shell, "script": text})
-    else:
-        click.echo(text)

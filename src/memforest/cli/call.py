@@ -392,6 +392,30 @@ def command(
     return decorate
 
 
+def group(*given: Callable[[Any], Any], alone: bool = False) -> Callable[[Callable[..., Any]], click.Group]:
+    """Return a decorator that makes a function a group of commands, which takes the shared options behind its own.
+
+    Args:
+        *given: its own options.
+        alone: without a command below it the function is called, and does what is asked for most.
+    """
+
+    def decorate(function: Callable[..., Any]) -> click.Group:
+        @click.pass_context
+        def entered(ctx: click.Context, /, **options: Any) -> None:
+            call = ctx.ensure_object(Call)
+            if ctx.invoked_subcommand is not None:
+                call.command = f"{ctx.info_name} {ctx.invoked_subcommand}"
+            elif alone:
+                function(call, **options)
+
+        entered.__doc__ = function.__doc__
+        named = click.group(function.__name__, invoke_without_command=alone, no_args_is_help=False)
+        return named(options(*given, shared_options)(entered))
+
+    return decorate
+
+
 def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
     r"""Return a value as JSON, indented or in one line, without a character that a terminal would act on.
 

@@ -77,7 +77,10 @@ def undo(call: Call, key: str) -> None:
 @command()
 @click.argument("fact_id", metavar="FACT")
 def history(call: Call, fact_id: str) -> None:
-    """Show what happened to a fact: when it was said, corrected, undone, and what took its place."""
+    """Show what happened to a fact, and what took its place.
+
+    When it was said, corrected and undone, each with its source or key.
+    """
     call.run(lambda memory: {"history": memory.history(fact_id)}, _draw_history)
 
 

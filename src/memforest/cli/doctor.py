@@ -1,4 +1,4 @@
-"""`memforest doctor`: is this installation able to work, do its models answer, and are the memories in it readable?"""
+"""`memforest doctor` and `maintain repair`: does this installation work, do its models answer, are the memories in it readable, and what of them can be made whole?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memforest.cli.call import Call, command, flag
 from memforest.cli.screen import Screen, clean, counted
 from memforest.config import Config
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ConfigError, MemForestError, ModelError
+from memforest.errors import ConfigError, ForeignStoreError, MemForestError, ModelError
 from memforest.memory.blocking import MemForest
 from memforest.models.catalog import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.models.openai import OpenAIChat, OpenAIEmbedder
@@ -161,17 +161,12 @@ MOST_PROBLEMS = 20
     "--connect",
     help="Ask every configured model behind an endpoint for a word; without this nothing is contacted.",
 )
-@flag("--fix", help="Repair the memories, of --user or all, as far as that changes nothing that was said.")
-def doctor(call: Call, connect: bool, fix: bool) -> None:
+def doctor(call: Call, connect: bool) -> None:
     """Check this installation and the memories in it.
 
     Python, SQLite, the directory, the embedding models and the reranker and whether they run, which models behind
     endpoints are configured, and every memory: can it be opened, and with which embedder. Exit code 1 when
     something is broken.
-
-    With --fix, unfinished sessions and summaries are finished; index rows, vectors and trees that `verify`
-    finds broken are made anew from what was said; free space is given back and the log folded in. A damaged
-    file, one of another program or of a newer memforest, and a missing model are named and left alone.
     """
     config = call.config()
     remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
@@ -185,9 +180,31 @@ def doctor(call: Call, connect: bool, fix: bool) -> None:
     ]
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
-        checks += _memories(forest, call.folder, call.user if fix else None, fix=fix)
+        checks += _memories(forest, call.folder)
+    _show(call, checks, "Everything that is needed works.")
+
+
+@command()
+def repair(call: Call) -> None:
+    """Repair the memories, of --user or all, as far as that changes nothing that was said.
+
+    Unfinished sessions and summaries are finished; index rows, vectors and trees that `maintain verify` finds broken are made
+    anew from what was said; free space is given back and the log folded in. A damaged file, and one of another program or of
+    a newer memforest, are named and left alone. Exit code 1 when something is broken still.
+    """
+    with call.forest(reranker="none") as forest:
+        files = memory_files(call.folder) if call.folder.is_dir() else []
+        _show(
+            call, [one for path in files for one in _repaired(forest, path, call.user)], "Nothing is broken."
+        )
+
+
+def _show(call: Call, checks: list[Check], well: str) -> None:
+    """Print checks; exit with 1 if something is broken."""
     broken = sum(check.status == "broken" for check in checks)
-    call.show({"checks": checks, "broken": broken}, lambda screen: _draw(screen, checks), ok=not broken)
+    verdict = f"{counted(broken, 'thing')} broken." if broken else well
+    data = {"checks": checks, "broken": broken}
+    call.show(data, lambda screen: _draw(screen, checks, verdict, ok=not broken), ok=not broken)
     if broken:
         click.get_current_context().exit(1)
 
@@ -264,14 +281,12 @@ def _installed(status: ModelStatus) -> str:
     return f"{status.name}: {'damaged' if status.path else 'not installed'}"
 
 
-def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -> Iterator[Check]:
-    """Check every memory of the directory, and repair it with `fix`."""
+def _memories(forest: MemForest, folder: Path) -> Iterator[Check]:
+    """Check every memory of the directory."""
     files = memory_files(folder) if folder.is_dir() else []
     if not files:
         yield Check("memories", "ok", "none yet", "memforest ingest FILE, or memforest demo to see one")
     for path in files:
-        if fix:
-            yield from _repaired(forest, path, only)
         yield from _memory(forest, path)
 
 
@@ -283,7 +298,8 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
             return
         report = forest.user(user).repair()
     except MemForestError as exc:
-        yield Check("repair", "note", f"{path.name}: left alone", f"by hand: {exc}")
+        foreign = isinstance(exc, ForeignStoreError)
+        yield Check("repair", "note" if foreign else "broken", f"{path.name}: left alone", f"by hand: {exc}")
         return
     if report.did:
         yield Check("repair", "ok", f"{user}: {'; '.join(report.did)}")
@@ -311,7 +327,9 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     if note := unknown_note(found.known, found.embedder or ""):
         yield Check("embedder", "note", f"{user}: {note}")
     for note in found.stale:
-        yield Check("stale", "note", f"{user}: {note}", "memforest rebuild --dry-run counts what is stale")
+        yield Check(
+            "stale", "note", f"{user}: {note}", "memforest maintain rebuild --dry-run counts what is stale"
+        )
 
 
 def _state(user: str, found: Stats) -> Check:
@@ -322,13 +340,11 @@ def _state(user: str, found: Stats) -> Check:
     if found.failed_chunks or found.unfinished:  # summaries that are out of date are made when they are read
         left = f"{found.failed_chunks} chunks failed"
         unread = f", {counted(found.unfinished, 'session')} unread" if found.unfinished else ""
-        return Check(
-            "memory", "note", f"{detail}; {left}{unread}", "memforest resume, or memforest doctor --fix"
-        )
+        return Check("memory", "note", f"{detail}; {left}{unread}", "memforest maintain resume")
     return Check("memory", "ok", detail)
 
 
-def _draw(screen: Screen, checks: list[Check]) -> None:
+def _draw(screen: Screen, checks: list[Check], verdict: str, *, ok: bool) -> None:
     def detail(check: Check) -> Text:
         found = Text(clean(check.detail))
         if check.fix:
@@ -337,6 +353,4 @@ def _draw(screen: Screen, checks: list[Check]) -> None:
 
     rows = ((Text(check.status, style=_STYLES[check.status]), check.name, detail(check)) for check in checks)
     screen.table(("", "", ""), rows)
-    broken = sum(check.status == "broken" for check in checks)
-    verdict = "Everything that is needed works." if not broken else f"{counted(broken, 'thing')} broken."
-    screen.line(verdict, "green" if not broken else "bold red")
+    screen.line(verdict, "green" if ok else "bold red")

@@ -1,4 +1,4 @@
-"""`memforest entities`, `relations`, `path`, `merge-entities`, `split-entity` and `profile`: whom and what a memory knows."""
+"""`memforest entities`, `relations` and `profile`: whom and what a memory knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, command, cursor_option, flag, page_limit, said_by_option, takes
+from memforest.cli.call import Call, command, cursor_option, flag, group, page_limit, said_by_option, takes
 from memforest.cli.screen import Screen, clean, counted, sources, with_origin
 from memforest.records import EntityKind
 
@@ -22,16 +22,18 @@ MOST_HOPS = 8
 MOST_RELATIONS = 3
 
 
-@command()
-@click.option("--kind", type=click.Choice(get_args(EntityKind)), help="Only entities of this kind.")
-@takes("--query", of="TEXT", help="Only those with a name that has all words of TEXT.")
-@page_limit(50, "Most entities that are listed.")
-@cursor_option
-@flag("--choices", help="Instead list what people have decided on who is who.")
+@group(
+    click.option("--kind", type=click.Choice(get_args(EntityKind)), help="Only entities of this kind."),
+    takes("--query", of="TEXT", help="Only those with a name that has all words of TEXT."),
+    page_limit(50, "Most entities that are listed."),
+    cursor_option,
+    flag("--choices", help="Instead list what people have decided on who is who."),
+    alone=True,
+)
 def entities(call: Call, /, kind: str | None, query: str | None, choices: bool, **page: Any) -> None:
-    """List whom and what statements name, those that most name first, with all names of each.
+    """List whom and what statements name; decide that two are one, or not.
 
-    Where names that differ were taken for one entity, it is said why; `memforest split-entity` keeps one of them apart.
+    Those that most statements name come first, with all names of each. Where names that differ were taken for one entity, it is said why; `memforest entities split` keeps one of them apart.
     """
     if choices and (kind is not None or query is not None):
         raise click.UsageError("--choices lists all decisions; leave out --kind and --query")
@@ -92,9 +94,25 @@ def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
 
 @command()
 @click.argument("name")
-@takes("--as-of", of="TIME", help="Only what held at that time.")
-def relations(call: Call, name: str, as_of: str | None) -> None:
-    """Show what was said of NAME and others: what relates them, since when and until when, and where that was said."""
+@click.argument("other", required=False)
+@takes("--as-of", of="TIME", help="Only what held at that time; without OTHER.")
+@click.option(
+    "--hops", type=click.IntRange(1, MOST_HOPS), help="Most steps of the way to OTHER.  [default: 4]"
+)
+def relations(call: Call, name: str, other: str | None, as_of: str | None, hops: int | None) -> None:
+    """Show what relates NAME to others, or the way from NAME to OTHER.
+
+    Of each relation since when and until when it holds, and where that was said. The way is the shortest over what was said
+    of both.
+    """
+    if (other and as_of) or (hops and not other):
+        raise click.UsageError("--as-of is of one NAME, and --hops of the way from NAME to OTHER")
+    if other is not None:
+        none = f"no way of {counted(hops or 4, 'step')} or fewer leads from one to the other"
+        way = call.run(lambda memory: memory.path(name, other, hops=hops or 4), draw_path, none=none)
+        if way and not way.steps:
+            call.warn(["both names are one entity"])
+        return
     none = "no relation is known" + (" of that time" if as_of else "")
     call.run(lambda memory: memory.relations(name, as_of=as_of), draw_relations, none=none)
 
@@ -126,20 +144,6 @@ def _relation(one: RelationView) -> Text:
     )
 
 
-@command()
-@click.argument("a")
-@click.argument("b")
-@click.option(
-    "--hops", type=click.IntRange(1, MOST_HOPS), default=4, show_default=True, help="Most steps of the way."
-)
-def path(call: Call, a: str, b: str, hops: int) -> None:
-    """Show how A is linked with B: the shortest way over what was said of both, with where it was said."""
-    none = f"no way of {counted(hops, 'step')} or fewer leads from one to the other"
-    found = call.run(lambda memory: memory.path(a, b, hops=hops), draw_path, none=none)
-    if found and not found.steps:
-        call.warn(["both names are one entity"])
-
-
 def draw_path(screen: Screen, found: PathView) -> None:
     """Print a path step by step, each step with its sources."""
     for one in found:
@@ -166,19 +170,19 @@ def _by(one: PathStep) -> str:
     return clean(", ".join(one.labels), LABEL_CHARS) or "named together"
 
 
-@command("merge-entities")
+@command(group=entities)
 @click.argument("a")
 @click.argument("b")
-def merge_entities(call: Call, a: str, b: str) -> None:
-    """Decide that A and B are one. What was said stays as it is; `memforest split-entity` takes it back."""
+def merge(call: Call, a: str, b: str) -> None:
+    """Decide that A and B are one. What was said stays as it is; `memforest entities split` takes it back."""
     call.run(lambda memory: memory.merge_entities(a, b), lambda screen, one: draw_entities(screen, [one]))
 
 
-@command("split-entity")
+@command(group=entities)
 @click.argument("entity")
 @click.argument("name")
-def split_entity(call: Call, entity: str, name: str) -> None:
-    """Decide that NAME is not one with the other names of ENTITY. `memforest merge-entities` takes it back."""
+def split(call: Call, entity: str, name: str) -> None:
+    """Decide that NAME is not one with the other names of ENTITY. `memforest entities merge` takes it back."""
     call.run(
         lambda memory: memory.split_entity(entity, name), lambda screen, one: draw_entities(screen, [one])
     )

@@ -1,4 +1,4 @@
-"""`memforest ingest` and `memforest resume`."""
+"""`memforest ingest` and `memforest maintain resume`."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> s
     return (
         f"Interrupted: {finished} sessions of the files are finished; the memory holds {turns} turns in {sessions} sessions, {unread} of them "
         "not read to their end, and all that stays. "
-        "Run the same `memforest ingest` again to go on, or `memforest resume` to finish only what was begun."
+        "Run the same `memforest ingest` again to go on, or `memforest maintain resume` to finish only what was begun."
     )
 
 
@@ -198,10 +198,10 @@ def _stored(one: ImportedMemory, folder: Path, *, verbose: bool) -> Iterator[tup
         yield "refused", clean(str(statement), 400)
     if one.failed_chunks:
         why = clean(one.failure or "no reason", 200)
-        still = "their turns are stored, `memforest resume` retries"
+        still = "their turns are stored, `memforest maintain resume` retries"
         yield "failed", f"{counted(one.failed_chunks, 'chunk')} ({why}); {still}"
     if one.left_chunks:
-        yield "left", f"{one.left_chunks} chunks; the budget is used up, `memforest resume` goes on"
+        yield "left", f"{one.left_chunks} chunks; the budget is used up, `memforest maintain resume` goes on"
     if one.model_calls:
         failures = f", {one.model_failures} without a usable reply" if one.model_failures else ""
         yield "model", f"{counted(one.model_calls, 'call')}, {one.model_tokens} tokens{failures}"

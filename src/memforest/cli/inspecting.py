@@ -1,4 +1,4 @@
-"""`memforest tree`, `stats` and `verify`: how a memory is made, and what is due in it."""
+"""`memforest tree`, `stats` and `maintain verify`: how a memory is made, and what is wrong in it."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ EVERY_INDEX = frozenset({"trees"})
     help=f"Most nodes; by default {DRILLED_NODES} where --depth is left out too, else no limit.",
 )
 def tree(call: Call, scope: str | None, index: str | None, depth: int | None, limit: int | None) -> None:
-    """Draw the forest, the trees of one index, or those of one session, entity or scene.
+    """Draw the forest, the trees of an index, or those of a SCOPE.
 
-    Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
+    A SCOPE is a session, entity or scene. Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
     conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene).
     """
     with call.forest() as forest:
@@ -157,9 +157,9 @@ def _stats(call: Call, found: Stats) -> Iterator[tuple[str, object]]:
     yield "vectors", _counts(found.vectors)
     yield "embedder", found.embedder or "none: searching by words only"
     if found.unfinished:
-        yield "unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on"
+        yield "unread", f"{counted(found.unfinished, 'session')}; `memforest maintain resume` goes on"
     if found.failed_chunks:
-        yield "failed", f"{found.failed_chunks} chunks; `memforest resume` tries again"
+        yield "failed", f"{found.failed_chunks} chunks; `memforest maintain resume` tries again"
     for part, made in found.makers.items():
         if any(not maker.startswith(("local", "verbatim")) for maker in made):
             yield f"{part} by", _counts(made)

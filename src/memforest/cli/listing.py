@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -17,41 +18,29 @@ from memforest.cli.call import (
     flag,
     interval_options,
     moment_options,
-    options,
     page_limit,
     takes,
 )
 from memforest.cli.screen import Screen, clean, counted, draw_facts, in_words, sources, with_origin
 from memforest.reading.states import attribute_name
-from memforest.store.directory import Survey
 from memforest.times import local_time
 
 if TYPE_CHECKING:
     from memforest.read.changes import Change, ChangePage, Diff, DiffEntry
-    from memforest.read.stored import FactPage, SessionPage, SessionView, TimelineEntry, TurnPage, UserPage
+    from memforest.read.stored import FactPage, SessionPage, SessionView, TimelineEntry, TurnPage
 
 
 PAGE = 50
 """Most on a page where only a cursor is given."""
 
-page_options = options(
-    page_limit(note="Most on one page; all when neither this nor --cursor is given."), cursor_option
-)
-
 
 @command()
-@page_options
-def users(call: Call, limit: int | None, cursor: str | None) -> None:
-    """List who has a memory in the directory, all or a page in the order of the names of their files.
+def users(call: Call) -> None:
+    """List who has a memory in the directory, in the order of the names of their files.
 
     Nothing is written. Files whose user cannot be read (damaged, locked, of another program) are named on standard error.
     """
-    found: Survey | UserPage
-    if limit is None and cursor is None:
-        found = call.survey()
-    else:
-        with call.forest() as forest:
-            found = forest.users(limit=limit or PAGE, cursor=cursor)
+    found = call.survey()
     call.warn(f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
 
     def draw(screen: Screen) -> None:
@@ -61,41 +50,25 @@ def users(call: Call, limit: int | None, cursor: str | None) -> None:
             call.remark(
                 screen, f"There is no memory in {call.folder} yet; `memforest ingest FILE` makes one."
             )
-        if not isinstance(found, Survey):
-            remark_cursor(call, screen, found.next_cursor)
 
     call.show(found, draw)
 
 
 @command()
 @click.argument("session_id", metavar="SESSION", required=False)
-@page_options
+@page_limit(note="Most on one page; all when neither this nor --cursor is given.")
+@cursor_option
 def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str | None) -> None:
-    """List the sessions that were received, in time order, or show what was said in one.
+    """List the sessions in time order, or show what was said in one.
 
-    First and last day, name, number of turns, who spoke, and what is not finished (`memforest resume`). Of a SESSION, every
+    First and last day, name, number of turns, who spoke, and what is not finished (`memforest maintain resume`). Of a SESSION, every
     turn as it was said.
     """
-    paged = limit is not None or cursor is not None
-    limit = (limit or PAGE) if paged else None
-    with call.forest() as forest:
-        memory = call.memory(forest)
-        if session_id is not None:
-            said = memory.turns(session_id, limit=limit, cursor=cursor)
-            _show_page(call, said, paged, lambda screen: _draw_turns(screen, said))
-        else:
-            found = memory.sessions(limit=limit, cursor=cursor)
-            _show_page(call, found, paged, lambda screen: _draw_sessions(screen, found))
-
-
-def _show_page(call: Call, page: TurnPage | SessionPage, paged: bool, draw: Callable[[Screen], None]) -> None:
-    """Print a page with how to see the next one, or what is no page but everything."""
-
-    def draw_page(screen: Screen) -> None:
-        draw(screen)
-        remark_cursor(call, screen, page.next_cursor)
-
-    call.show(page if paged else list(page), draw_page)
+    page = {"limit": PAGE if limit is None and cursor is not None else limit, "cursor": cursor}
+    if session_id is not None:
+        call.run(lambda memory: memory.turns(session_id, **page), partial(_draw_turns, call))  # type: ignore[arg-type]  # by their names
+    else:
+        call.run(lambda memory: memory.sessions(**page), partial(_draw_sessions, call))  # type: ignore[arg-type]
 
 
 def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
@@ -104,15 +77,16 @@ def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
         call.remark(screen, f"the next page: --cursor {cursor}")
 
 
-def _draw_turns(screen: Screen, said: TurnPage) -> None:
+def _draw_turns(call: Call, screen: Screen, said: TurnPage) -> None:
     def when(said: datetime) -> str:
         return local_time(said, screen.zone).isoformat(sep=" ", timespec="minutes")[:16]
 
     rows = ((when(one.said), one.speaker, "damaged" if one.damaged else "", one.text) for one in said)
     screen.table(("green", "bold", "yellow", ""), rows)
+    remark_cursor(call, screen, said.next_cursor)
 
 
-def _draw_sessions(screen: Screen, found: SessionPage) -> None:
+def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
     for_each = (
         (one.session_id, counted(one.turns, "turn"), ", ".join(one.participants), ", ".join(_left(one)))
         for one in found
@@ -120,6 +94,7 @@ def _draw_sessions(screen: Screen, found: SessionPage) -> None:
     days = ((screen.day(one.start), screen.day(one.end)) for one in found)
     rows = ((*when, *what) for when, what in zip(days, for_each, strict=True))
     screen.table(("green", "green", "bold", "", "", "yellow"), rows)
+    remark_cursor(call, screen, found.next_cursor)
 
 
 def _left(one: SessionView) -> Iterator[str]:
@@ -205,22 +180,6 @@ def _entry(screen: Screen, entry: TimelineEntry) -> tuple[str, str, Text]:
     return screen.day(entry.start), "", body
 
 
-@command()
-@click.argument("since")
-@click.argument("until", required=False)
-@page_limit(20, "Most changes on the page.")
-@takes("--after", of="NEXT", help="Go on behind the page that named it.")
-def changes(call: Call, since: str, until: str | None, limit: int, after: str | None) -> None:
-    """List what this memory has stored, learnt, corrected and deleted, from SINCE to before UNTIL.
-
-    These are the times at which it did so, not those of which was spoken; `diff` compares those.
-    """
-    call.run(
-        lambda memory: memory.changes(since, until, limit=limit, after=after),
-        lambda screen, page: _draw_changes(call, screen, page),
-    )
-
-
 def _draw_changes(call: Call, screen: Screen, page: ChangePage) -> None:
     draw_changes(screen, page.changes)
     if not page:
@@ -259,14 +218,40 @@ def _about(one: Change) -> str:
 
 @command()
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", required=False)
 @takes("--entity", of="NAME", help="Only of this entity.")
 @moment_options
-def diff(call: Call, /, a: str, b: str, entity: str | None, **moment: str | None) -> None:
-    """Show what was so at time A and not at time B, or the other way round, by entity and attribute.
+@flag(
+    "--stored", help="Instead list what this memory stored, learnt, corrected and deleted from A to before B."
+)
+@page_limit(note="Most changes on a page of --stored; 20 by default.")
+@takes("--after", of="NEXT", help="Go on behind the page of --stored that named it.")
+def diff(
+    call: Call,
+    /,
+    a: str,
+    b: str | None,
+    entity: str | None,
+    stored: bool,
+    limit: int | None,
+    after: str | None,
+    **moment: str | None,
+) -> None:
+    """Show what was so at time A and not at time B, or what was stored between.
 
-    A value that came and went between the two is in none of them; `timeline` has it.
+    By entity and attribute, and the other way round too; B is now by default. A value that came and went between the two is in none of them; `timeline` has it. With --stored, A and B are the times at
+    which the memory did something, not those of which was spoken.
     """
+    if (entity or any(moment.values())) if stored else (limit or after):
+        raise click.UsageError(
+            "--limit and --after are of --stored; --entity, --said-by and --known-at are not"
+        )
+    if stored:
+        call.run(
+            lambda memory: memory.changes(a, b, limit=limit or 20, after=after),
+            lambda screen, page: _draw_changes(call, screen, page),
+        )
+        return
     call.run(
         lambda memory: memory.diff(a, b, entity=entity, **moment),
         draw_diff,

@@ -1,4 +1,4 @@
-"""`memforest rebuild`, `index` and `advance`: make anew what is derived, choose indexes, and make what is due by now."""
+"""`memforest maintain` and `index`: make anew what is derived, make what is due by now, and choose indexes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from memforest.cli.call import (
     budget_options,
     command,
     flag,
+    group,
     read_pairs,
     repeated,
-    shared_options,
     takes,
 )
+from memforest.cli.doctor import repair
+from memforest.cli.ingest import resume
+from memforest.cli.inspecting import verify
 from memforest.cli.screen import Screen, clean, counted, progress_bars
 
 if TYPE_CHECKING:
@@ -27,7 +30,16 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 
 
-@command()
+@group()
+def maintain(call: Call) -> None:
+    """Resume, rebuild, verify, repair, and advance by the calendar."""
+
+
+for one in (resume, verify, repair):
+    maintain.add_command(one)
+
+
+@command(group=maintain)
 @flag(
     "--stale",
     help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
@@ -65,7 +77,7 @@ def rebuild(
                 forest.rebuild(call.user, **how, budget=budget, progress=report)
         except KeyboardInterrupt:
             raise StopCommand(
-                "Interrupted: what was made stays, the rest is as it was. Run the same `memforest rebuild` again to go on.",
+                "Interrupted: what was made stays, the rest is as it was. Run the same `memforest maintain rebuild` again to go on.",
                 code=130,
             ) from None
         what = ", ".join(clean(user, 40) for user in users)
@@ -86,17 +98,12 @@ def _draw_stale(screen: Screen, found: dict[str, Stale]) -> None:
             screen.line(f"{clean(user, 40)}: {clean(line, 300)}")
 
 
-@click.group(no_args_is_help=False)
-@shared_options
-@click.pass_context
-def index(ctx: click.Context) -> None:
+@group()
+def index(call: Call) -> None:
     """List the indexes of a memory, add one, or drop one.
 
     An index is one way to search what was said. A memory may have several; what was said is stored once.
     """
-    call = ctx.find_object(Call)
-    if call is not None:
-        call.command = f"index {ctx.invoked_subcommand}"
 
 
 @command("list", group=index)
@@ -116,7 +123,7 @@ def list_(call: Call) -> None:
 )
 @budget_options
 def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -> None:
-    """Add an index of everything that the memory holds; its summaries are made when they are read, or by `memforest resume`."""
+    """Add an index of everything that the memory holds; its summaries are made when they are read, or by `memforest maintain resume`."""
     with call.forest() as forest:
         budget = forest.config.ingest_budget.narrowed(**bounds)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
@@ -138,7 +145,7 @@ def _draw_indexes(screen: Screen, found: Mapping[str, Sequence[IndexView]]) -> N
     screen.table(("bold", "", ""), rows)
 
 
-@command()
+@command(group=maintain)
 @takes("--as-of", of="TIME", help="The present, by which windows have ended; now by default.")
 @flag("--force", help="Also what is not due yet, such as the day that has not ended.")
 @budget_options

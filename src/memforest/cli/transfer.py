@@ -1,4 +1,4 @@
-"""`memforest export`, `import`, `backup`, `restore` and `merge`, and `encrypt`, `decrypt` and `rekey`: memories as files.
+"""`memforest export`, `import`, `backup`, `restore`, `merge` and `key`: memories as files.
 
 No key is an argument: others can read those.
 """
@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from memforest.cli.call import Call, budget_options, command, embedder_option, flag, read_pairs, repeated
+from memforest.cli.call import (
+    Call,
+    budget_options,
+    command,
+    embedder_option,
+    flag,
+    group,
+    read_pairs,
+    repeated,
+)
 from memforest.cli.screen import Screen, clean, counted, progress_bars, size
 from memforest.errors import StoreWriteError
 
@@ -112,7 +121,7 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
 @command()
 @_FILE
 def restore(call: Call, file: Path) -> None:
-    """Copy a backup into the directory, as the memory of the user that it is of.
+    """Copy a backup into the directory, as the memory of its user.
 
     The user must have no memory there.
     """
@@ -142,42 +151,42 @@ def _key_file(name: str, what: str) -> Callable[[Any], Any]:
 _OWN_KEY = _key_file("--key-file", "the key; else MEMFOREST_KEY is read, or the terminal asked")
 
 
-@command()
+@group()
+def key(call: Call) -> None:
+    """Encrypt the memories of the directory, decrypt them, or change their key.
+
+    Of --user, or all. After an interruption the same command goes on; what is done already stays so.
+    """
+
+
+@command("set", group=key)
 @_OWN_KEY
 def encrypt(call: Call, key_file: Path | None) -> None:
-    """Encrypt the memories of the directory.
-
-    Of --user, or all. A memory that another program has open is left as it is, and named. After an interruption the same
-    command goes on; what is encrypted already stays so.
-    """
-    key = _key(call, key_file)
-    _run(call, key, "encrypted", lambda forest, show: forest.encrypt(call.user, progress=show))
+    """Encrypt the memories of the directory. One that another program has open is left as it is, and named."""
+    _run(
+        call, _key(call, key_file), "encrypted", lambda forest, show: forest.encrypt(call.user, progress=show)
+    )
 
 
-@command()
+@command("remove", group=key)
 @_OWN_KEY
 def decrypt(call: Call, key_file: Path | None) -> None:
-    """Decrypt the memories of the directory.
-
-    Of --user, or all. Then they are used without a key. The salts stay for backups that are still encrypted.
-    """
-    key = _key(call, key_file)
-    _run(call, key, "decrypted", lambda forest, show: forest.decrypt(call.user, progress=show))
+    """Decrypt the memories of the directory. The salts stay for backups that are still encrypted."""
+    _run(
+        call, _key(call, key_file), "decrypted", lambda forest, show: forest.decrypt(call.user, progress=show)
+    )
 
 
-@command()
+@command("change", group=key)
 @_OWN_KEY
 @_key_file("--new-key-file", f"the new key; else {NEW_KEY} is read, or the terminal asked")
 def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
-    """Encrypt the memories of the directory with another key.
-
-    Of --user, or all. After an interruption the same command goes on, with the same two keys.
-    """
-    key = _key(call, key_file)
+    """Encrypt the memories of the directory with another key; after an interruption give the same two keys."""
+    own = _key(call, key_file)
     new = _read_key("New key", NEW_KEY, "--new-key-file", new_key_file, twice=True)
     _run(
         call,
-        key,
+        own,
         "encrypted with the new key",
         lambda forest, show: forest.rekey(new, call.user, progress=show),
     )
@@ -204,8 +213,8 @@ def _run(call: Call, key: Key, done: str, work: Callable[[MemForest, Progress], 
 
 def _key(call: Call, file: Path | None) -> Key:
     """Return the key of the memories: from a file, the configuration, or the terminal."""
-    if file is None and (key := call.key()) is not None:
-        return key
+    if file is None and (configured := call.key()) is not None:
+        return configured
     return _read_key("Key", "MEMFOREST_KEY", "--key-file", file)
 
 

@@ -48,7 +48,6 @@ from memforest.search.snapshot import (
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.facts import KINDS, EntityRow
-from memforest.store.reads import NamedApart
 
 Weights = NDArray[np.float64]
 
@@ -243,7 +242,6 @@ class Making:
     def __init__(self) -> None:
         self._names: dict[int, _Names] = {}
         self._told: tuple[Ints, Ints] = (as_array(()), as_array(()))
-        self._apart: frozenset[NamedApart] = frozenset()
         self._resolver = Resolver()
         self.relations: Known = {}
         self.lines: Lines = {}
@@ -256,21 +254,21 @@ class Making:
             known: row ids of the entities, ascending.
             spelled: how they are called beside their labels.
         """
-        names, apart = _names(snapshot, known, spelled), frozenset(snapshot.named_apart)
+        names = _names(snapshot, known, spelled)
         (fact, entity), facts = snapshot.mentions.T, snapshot.facts
-        told = facts.ids[fact] << 32 | entity, facts.ids << 32 | facts.speaker + 1
+        said = (facts.speaker + 1) * 2 + _told_again(snapshot)
+        told = facts.ids[fact] << 32 | entity, facts.ids << 32 | said
         pairs = zip(self._told, told, strict=True)
         differ = np.concatenate([_differing(*codes) >> 32 for codes in pairs])
         changed = {row for row, one in names.items() if self._names.get(row) != one}
-        changed.update(row for *_, row in self._apart ^ apart)
         for codes in (self._told[0], told[0]):
             changed.update((codes[np.isin(codes >> 32, differ)] & _SECOND).tolist())
         self._resolver.update(
-            _named(snapshot, known, np.sort(as_array(changed & names.keys())), names),
+            _named(snapshot, np.sort(as_array(changed & names.keys())), names),
             self._names.keys() - names.keys(),
             snapshot.choices,
         )
-        self._names, self._told, self._apart = names, told, apart
+        self._names, self._told = names, told
         return self._resolver.resolution
 
 
@@ -352,17 +350,14 @@ def _names(snapshot: Snapshot, known: Ints, spelled: Spelled) -> dict[int, _Name
     }
 
 
-def _named(snapshot: Snapshot, known: Ints, rows: Ints, names: Mapping[int, _Names]) -> list[NamedEntity]:
-    """Return some of the known entities as they are compared by name; both ascending."""
-    apart = snapshot.named_apart
+def _named(snapshot: Snapshot, rows: Ints, names: Mapping[int, _Names]) -> list[NamedEntity]:
+    """Return some entities as they are compared by name; ascending."""
     owners, members = snapshot.mentions.T
     supports = np.bincount(members, minlength=rows.max(initial=0) + 1)[rows]
     facts, one, other = pairs_within(owners, members, snapshot.facts.speaker)
-    near = beside = _others(rows, one, other)
-    if apart:
-        once = ~np.isin(facts, as_array([snapshot.fact_row[one.fact] for one in apart]))
-        _, first, second = _apart(known, apart)
-        beside = _others(rows, np.append(one[once], first), np.append(other[once], second))
+    # What is told again may call one by several names: only a fact that was told once tells that two are two.
+    once = ~_told_again(snapshot)[facts]
+    near, beside = _others(rows, one, other), _others(rows, one[once], other[once])
     found = []
     for row, times, *others in zip(rows.tolist(), supports.tolist(), near, beside, strict=True):
         named, spelled, aliases = names[row]
@@ -371,13 +366,10 @@ def _named(snapshot: Snapshot, known: Ints, rows: Ints, names: Mapping[int, _Nam
     return found
 
 
-def _apart(known: Ints, apart: Sequence[NamedApart]) -> tuple[Ints, Ints, Ints]:
-    """Return the pairs of known entities that one occurrence names; occurrences of one fact may call one by several names."""
-    named = np.array([ends for _, *ends in apart], dtype=np.int64)
-    occurrence, entity = named[np.isin(named[:, 1], known)].T
-    numbers, number = np.unique(occurrence, return_inverse=True)
-    order = np.argsort(number, kind="stable")
-    return pairs_within(number[order], entity[order], np.full(len(numbers), -1, dtype=np.int64))
+def _told_again(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Return which facts several turns support, shape (m,)."""
+    again: NDArray[np.bool_] = np.bincount(snapshot.facts.pairs[:, 0], minlength=len(snapshot.facts.ids)) > 1
+    return again
 
 
 def _others(rows: Ints, one: Ints, other: Ints) -> list[frozenset[int]]:

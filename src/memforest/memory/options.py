@@ -10,16 +10,17 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta, timezone
 from inspect import signature
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from memforest.config import Config
-from memforest.errors import ConfigError, InputError
+from memforest.errors import ConfigError, InputError, TimestampError
 from memforest.memory.open import check_embedder_and_key
 from memforest.progress import Report, no_report
 from memforest.read.query import Query
+from memforest.reading.date_phrases import question_time
 from memforest.reading.timestamps import parse_timestamp
 from memforest.search.as_of import Moment
 from memforest.settings import MAX_FACT_CHARS, QUESTION_CHARS, brief, with_article
@@ -43,12 +44,38 @@ _END = QUESTION_CHARS // 2 - 1
 def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | None:
     """Return an aware UTC datetime, None for None.
 
+    Words that a person uses are read by the clock, in English and Spanish: "yesterday", "last June"; but not of what is stored, by
+    ``timestamp``. Of an instant it is the last moment of the days named, or now if they are not over, as in a question; else
+    their first.
+
     Raises:
         TimestampError: if the value is no time; the message names it.
     """
     if value is None:
         return None
-    return parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0]
+    try:
+        return parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0]
+    except TimestampError:
+        found = _in_words(value.strip(), config, name) if isinstance(value, str) else None
+        if found is None or name == "timestamp":
+            raise
+        return found
+
+
+def _in_words(text: str, config: Config, name: str) -> datetime | None:
+    """Return the time that words name, if they name nothing else."""
+    now = config.clock().astimezone(timezone.utc)
+    asked = question_time(text, now, config.zone)
+    if asked.places != ((0, len(text)),) or asked.window is None or asked.open_year:
+        return None
+    start, end = asked.window.start, asked.window.end
+    if name not in INSTANTS or end is None:
+        return start
+    return now if start <= now < end else end - timedelta(milliseconds=1)
+
+
+INSTANTS = ("as_of", "said_by", "known_at")
+"""The options that are an instant, which what was so on a day is told at the end of."""
 
 
 def to_ms_or_none(when: datetime | None) -> int | None:

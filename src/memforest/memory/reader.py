@@ -46,6 +46,7 @@ from memforest.read.views import TreeQuery
 from memforest.records import EntityKind
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 from memforest.text import entity_key
+from memforest.times import floor_ms
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -325,7 +326,7 @@ class AsyncReader:
     async def diff(
         self,
         a: TimeLike,
-        b: TimeLike,
+        b: TimeLike | None = None,
         *,
         entity: str | None = None,
         said_by: TimeLike | None = None,
@@ -337,7 +338,7 @@ class AsyncReader:
 
         Args:
             a: one time.
-            b: another one.
+            b: another one; now when not given.
             entity: only of this entity.
             said_by: of what had been said by that time.
             known_at: of what this memory held at that time.
@@ -346,8 +347,9 @@ class AsyncReader:
             NotFoundError: if nothing is known of the entity.
         """
         one, other = read_time(a, self._config, "a"), read_time(b, self._config, "b")
-        if one is None or other is None:
-            raise InputError("diff(a, b) takes two times, not None")
+        if one is None:
+            raise InputError("diff(a, b) takes a time, not None")
+        other = other or floor_ms(self._config.clock())
         moment = read_moment(said_by, known_at, self._config)
         return await self._view(
             changes.diff_between, one, other, entity, moment=moment, nothing=Diff(one, other, ())

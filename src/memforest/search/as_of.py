@@ -45,7 +45,6 @@ from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, NOW, PINNED
 from memforest.store.facts import EntityRow, FactRow, OccurrenceRow
 from memforest.store.reads import (
-    NamedApart,
     NameUse,
     RelationRow,
     muted_turns,
@@ -148,7 +147,6 @@ def snapshot_at(
         mentions=mentions,
         relations=_held(base.relations, kept_facts, without),
         name_uses=_held(base.name_uses, kept_facts, without),
-        named_apart=_held(base.named_apart, kept_facts, without),
         choices=choices,
         sessions=tuple(span for span in base.sessions if span.id in sessions),
         base=base,
@@ -250,7 +248,7 @@ def _kept_pairs(pairs: Ints, facts: Ints, others: Ints | None = None) -> Ints:
     return np.stack([left[kept], right[kept]], axis=1)
 
 
-R = TypeVar("R", RelationRow, NameUse, NamedApart)
+R = TypeVar("R", RelationRow, NameUse)
 
 
 def _held(rows: Sequence[R], facts: Set[int], without: Set[int]) -> tuple[R, ...]:

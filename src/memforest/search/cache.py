@@ -134,7 +134,6 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         mentions=mentions,
         relations=_again(old.relations, reads.relations(tx, changed.fact), changed.fact),
         name_uses=_again(old.name_uses, reads.name_uses(tx, changed.fact), changed.fact, 1),
-        named_apart=_again(old.named_apart, reads.named_apart(tx, changed.fact), changed.fact),
         sessions=sessions,
     )
     carry_over(old, made, Delta(turn_splice.now, turn_splice.read, splice.read, timelines))
@@ -240,7 +239,7 @@ def _states(
 
 
 T = TypeVar("T")
-R = TypeVar("R", bound=reads.RelationRow | reads.NameUse | reads.NamedApart)
+R = TypeVar("R", bound=reads.RelationRow | reads.NameUse)
 
 
 def _again(old: tuple[R, ...], read: list[R], changed: Collection[int], first: int = 0) -> tuple[R, ...]:

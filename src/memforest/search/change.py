@@ -2,8 +2,7 @@
 
 "Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor the most recent
 statement. The states of an entity form a timeline per attribute, whether the entity has a tree or not; the question's kind
-says which segment answers it. When no state is known, the entity's time-ordered mentions are read instead: the anchor is
-the turn nearest to the event that the question names, and the answer is looked for on the right side of it.
+says which segment answers it.
 
 "What does Bob open with these days?" asks about something that no list of attributes knows. The topic is a kind of values
 (`memforest.search.vocabulary`); its thread is what was said of the one person and those values, read by its stance (so,
@@ -307,6 +306,7 @@ class Answer:
     down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
     ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
     told to take each other's place, this one among them; then `ended` has how the facts ended that tell a value of the thread.
+    Of an attribute: several of its values are told.
     `of_values`: the answer is of a thread of values, not of an attribute.
     """
 

@@ -178,8 +178,6 @@ class Snapshot:
     """By id."""
     name_uses: tuple[reads.NameUse, ...] = ()
     """By occurrence, entity and name."""
-    named_apart: tuple[reads.NamedApart, ...] = ()
-    """By fact, occurrence and entity."""
     choices: tuple[ChoiceRow, ...] = ()
     """What people decided of names, the newest of each pair."""
     sessions: tuple[reads.SessionSpan, ...] = ()
@@ -229,7 +227,7 @@ class Snapshot:
             if isinstance(value := getattr(part, name), (np.ndarray, VectorTable))
         )
         objects = len(self.turns.ids) + len(self.facts.ids) + len(self.names)
-        told = len(self.states) + len(self.relations) + len(self.name_uses) + len(self.named_apart)
+        told = len(self.states) + len(self.relations) + len(self.name_uses)
         return arrays + self.mentions.nbytes + OBJECT_BYTES * objects + STATE_BYTES * told
 
     @cached_property
@@ -739,6 +737,5 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
         mentions=mentions,
         relations=tuple(reads.relations(tx, hidden=hidden)),
         name_uses=tuple(reads.name_uses(tx, hidden=hidden)),
-        named_apart=tuple(reads.named_apart(tx, hidden=hidden)),
         sessions=tuple(spans),
     )

@@ -444,11 +444,8 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
     """
     found: set[tuple[int, str]] = set()
     told, rows, joined = reads.states_with_ids(tx, new), set(new), joined_entities(tx)
-    first: dict[tuple[int, str], int] = {}
-    for state in told:
-        if not holds_many(state.attribute):
-            key = _key(state)
-            first[key] = min(first.get(key, state.at_ms), state.at_ms)
+    latest_first = sorted(told, key=time_order, reverse=True)
+    first = {_key(one): one.at_ms for one in latest_first if not holds_many(one.attribute)}
     for (entity, attribute), first_ms in first.items():
         one = members_of(joined, joined.get(entity, entity))
         since_ms = (

@@ -300,7 +300,7 @@ def without_names(question: str, speakers: Sequence[str]) -> str:
     return bare if any(ch.isalnum() for ch in bare) else question
 
 
-_GIVE_IT = "or give the memory this one: rebuild(embedder=True), `memforest rebuild --embedder`"
+_GIVE_IT = "or give the memory this one: rebuild(embedder=True), `memforest maintain rebuild --embedder`"
 
 
 @dataclass(slots=True)

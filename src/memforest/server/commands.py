@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, StopCommand, command, flag, options, shared_options, takes
+from memforest.cli.call import Call, StopCommand, command, flag, group, options, takes
 from memforest.cli.screen import Screen, clean
 from memforest.errors import StoreWriteError
 
@@ -132,18 +132,13 @@ def _has_screen() -> bool:
     return bool(display) or sys.platform in ("win32", "darwin")
 
 
-@click.group(no_args_is_help=False)
-@shared_options
-@click.pass_context
-def keys(ctx: click.Context) -> None:
+@group()
+def keys(call: Call) -> None:
     """Make, list and revoke the keys of a server.
 
     Of the server of --dir. What is changed holds there within 5 seconds, without a restart. As soon as a key was ever made,
     nobody is let in without one.
     """
-    call = ctx.find_object(Call)
-    if call is not None:
-        call.command = f"keys {ctx.invoked_subcommand}"
 
 
 @command(group=keys)

@@ -305,7 +305,7 @@ class DatabaseFile:
             return StoreKeyError(
                 f"{name!r} cannot be read with the key that fits {name}-salt: that is the salt of another memory, or the "
                 "file is damaged or unencrypted. Put its own salt file back, or restore the file from a backup; "
-                "`memforest encrypt` or `memforest rekey` finishes one that was interrupted"
+                "`memforest key set` or `memforest key change` finishes one that was interrupted"
             )
         if self.plain_with_key:
             return StoreKeyError(
@@ -337,7 +337,7 @@ class DatabaseFile:
         """Raise `StoreKeyError` if there is a key, and the file is readable without it."""
         if self.plain_with_key:
             raise StoreKeyError(
-                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest encrypt` encrypts it, or leave "
+                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest key set` encrypts it, or leave "
                 "the key out"
             )
 

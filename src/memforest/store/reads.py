@@ -64,14 +64,6 @@ class NameUse(NamedTuple):
     name: str
 
 
-class NamedApart(NamedTuple):
-    """A mention by one of the several occurrences of a fact."""
-
-    fact: int
-    occurrence: int
-    entity: int
-
-
 class SessionSpan(NamedTuple):
     """Where a session stands in the order of turns."""
 
@@ -239,14 +231,6 @@ def name_uses(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[NameUs
             {where} ORDER BY n.occurrence, n.entity, n.name""",
         args,
     )
-
-
-def named_apart(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[NamedApart]:
-    """Return every mention by the facts that have several occurrences, by fact, occurrence and entity."""
-    where, args = _of_facts(tx, "fact", only, hidden)
-    several = f"SELECT fact FROM occurrence {where} GROUP BY fact HAVING count(*) > 1"
-    sql = f"SELECT fact, occurrence, entity FROM mention WHERE fact IN ({several}) ORDER BY 1, 2, 3"
-    return tx.rows(NamedApart, sql, args)
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:

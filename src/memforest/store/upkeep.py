@@ -390,7 +390,7 @@ def _ways(path: Path, salt: Salt, old: _Key, new: _Key) -> list[_Key]:
         ways.insert(0 if salt.plain else len(ways), None)
     if not ways:
         raise StoreKeyError(
-            f"{path.name!r} is not encrypted; `memforest encrypt` encrypts it"
+            f"{path.name!r} is not encrypted; `memforest key set` encrypts it"
             if salt.plain
             else f"{path.name!r} is encrypted with another key than the one given, or {path.name}-salt is the salt of "
             "another memory; give its key, or put its own salt file back"
@@ -502,7 +502,7 @@ def _copy(path: Path, conn: Connection, old: _Key, new: _Key, kept: ExitStack) -
             again = _attached(copy, new, path, old, kept if old is None else own)
             if (different := _difference(again)) is not None:  # read from the disk, not what was just written
                 raise CorruptStoreError(
-                    f"{path.name!r}: its copy differs in {different}; run `memforest verify`, or restore it from a backup"
+                    f"{path.name!r}: its copy differs in {different}; run `memforest maintain verify`, or restore it from a backup"
                 )
         sync(copy)
     except BaseException:
