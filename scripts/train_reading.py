@@ -4,7 +4,8 @@
 
 Reads `data/reading/*.toml`: kinds of things that people have, are, do, plan and prefer, each told in every stance and asked for, and
 talk that tells of no state (`talk.toml`); questions by what they ask for (`questions.toml`); and what is asked of a memory and what is
-not, and events with their questions (`asking.toml`). Each sentence is read as `memforest` reads what is said (`LocalExtractor`), half
+not, and events with their questions (`asking.toml`). `data/words/*.toml` has key words that look something up, and as short messages that
+do not; only what asks for something told is fitted to them, too. Each sentence is read as `memforest` reads what is said (`LocalExtractor`), half
 of them from a speaker with a name, and embedded, as is the message that it stands in. Fitted are (`memforest.search.succession`,
 `relevance`):
 
@@ -64,7 +65,7 @@ from memforest.search.succession import (
 from memforest.search.vectors import question_tokens, read_text, turn_text
 
 ROOT = Path(__file__).parent.parent
-DATA, HELD_OUT = ROOT / "data" / "reading", ROOT / "data" / "held_out"
+DATA, WORDS, HELD_OUT = (ROOT / "data" / name for name in ("reading", "words", "held_out"))
 WEIGHTS = ROOT / "src" / "memforest" / "data"
 SEED, FOLDS, HIDDEN, SEEK_HIDDEN = 9, 6, 8, 16
 SLOT = 64
@@ -164,6 +165,22 @@ def stated(sentences: Sequence[Sentence]) -> list[Sentence]:
     return found
 
 
+class Words(NamedTuple):
+    """Key words that look something up, and as short messages that do not, with unit vectors, shape (n, d)."""
+
+    vectors: Floats
+    seek: NDArray[np.bool_]
+
+
+def read_words(embedder: str, folder: Path = WORDS) -> Words:
+    """Return the key words as an embedder has them."""
+    tables = [
+        tomllib.loads(path.read_text(encoding="utf-8"))["words"] for path in sorted(folder.glob("*.toml"))
+    ]
+    seek = {text: stance == "wanted" for one in tables for stance in QUESTIONS for text in one.get(stance, ())}
+    return Words(unit(asyncio.run(open_embedder(embedder).embed(list(seek)))), np.array([*seek.values()]))
+
+
 class Data(NamedTuple):
     """Statements and questions with unit vectors, shape (n, d); `fold` of each kind, and of talk of none by turns.
 
@@ -177,6 +194,7 @@ class Data(NamedTuple):
     fold: Ints
     texts: Sequence[str]
     messages: Sequence[str]
+    words: Words
 
     @property
     def asks(self) -> NDArray[np.bool_]:
@@ -197,7 +215,7 @@ def read_data(embedder: str) -> Data:
     kind, stance = np.array([one.kind for one in found]), np.array([one.stance for one in found])
     kinds = np.random.default_rng(SEED).permutation(sorted({*kind.tolist()} - {""})).tolist()
     fold = np.array([kinds.index(k) % FOLDS if k else i % FOLDS for i, k in enumerate(kind.tolist())])
-    return Data(kind, stance, vectors, turns, fold, texts, messages)
+    return Data(kind, stance, vectors, turns, fold, texts, messages, read_words(embedder))
 
 
 def unit(rows: NDArray[np.float32]) -> Floats:
@@ -277,7 +295,7 @@ def fit_present(data: Data, asked: Floats) -> Floats:
     )[0][:, 0]
 
 
-SOUGHT = ("questions state", "questions was", "questions event", "questions view", "talk facts")
+SOUGHT = ("questions state", "questions was", "questions event", "questions view", "talk facts", "words words")
 """Tables of the held-out files whose lines ask for what somebody has told; the first asks of the present."""
 
 
@@ -412,9 +430,10 @@ def fit_seeking(data: Data, rows: Ints, said: Floats) -> list[Floats]:
     talk = rows[(data.kind[rows] == "") & (data.stance[rows] == "event")][::2]
     none = rows[data.stance[rows] == "unwanted"]
     taken = np.concatenate([rows[data.seeks[rows]], none, none, none, talk])
+    short = np.repeat(np.arange(len(data.words.seek)), 3)
     return fit_layers(
-        SCALE * (data.vectors[taken] - said),
-        data.seeks[taken, None].astype(float),
+        SCALE * (np.concatenate([data.vectors[taken], data.words.vectors[short]]) - said),
+        np.concatenate([data.seeks[taken], data.words.seek[short]])[:, None].astype(float),
         (SEEK_HIDDEN,),
         steps=1_200,
         batch=512,

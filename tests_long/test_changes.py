@@ -242,9 +242,9 @@ def test_the_command_line_has_the_three_times(forest: MemForest) -> None:
         "Davis",
         "Miami",
     ]
-    page = json.loads(shown(forest, "changes", "2024-06-02", "--limit", "1", "--json"))["data"]
+    page = json.loads(shown(forest, "diff", "--stored", "2024-06-02", "--limit", "1", "--json"))["data"]
     assert [one["kind"] for one in page["changes"]] == ["stored"]
-    more = shown(forest, "changes", "2024-06-02", "--after", page["next"])
+    more = shown(forest, "diff", "--stored", "2024-06-02", "--after", page["next"])
     assert more.splitlines()[0].split("\t")[1:4] == ["learnt", "I moved to Miami.", "I live in Davis."]
 
 

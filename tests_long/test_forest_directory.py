@@ -123,7 +123,7 @@ def test_the_program_resumes_the_rest_and_fails(three: Path) -> None:
     """It says what is up to date and what is not, in words and as data."""
     settings = three / "settings.toml"
     settings.write_text('embedder = "hash-words-1@64"')
-    start = ("--dir", str(three), "--config", str(settings), "resume")
+    start = ("--dir", str(three), "--config", str(settings), "maintain", "resume")
     result = CliRunner().invoke(main, start)
     assert result.exit_code == 1
     assert "2 sessions finished; up to date: b, c." in result.stdout

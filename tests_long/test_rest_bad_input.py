@@ -76,7 +76,7 @@ def test_a_question_that_is_none(client: Client, question: object) -> None:
         {"top_k": "5"},
         {"top_k": True},
         {"top_k": 1.5},
-        {"as_of": "the day after tomorrow"},
+        {"as_of": "the day of the fair"},
         {"as_of": 12},
         {"during": ["2024-01-01"]},
         {"during": ["2024-02-01", "2024-01-01"]},

@@ -356,7 +356,8 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "after": ("", "x", "1.2", "1.2.x", *WRONG_TEXT),
     },
     "diff": {
-        **dict.fromkeys(("a", "b"), (None, *WRONG_TIME)),
+        "a": (None, *WRONG_TIME),
+        "b": WRONG_TIME,
         "entity": WRONG_TEXT,
         **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
     },

@@ -423,7 +423,7 @@ class Config(Settings):
     used longest ago is dropped first and read again by its next query. At least 0."""
     top_k: Annotated[int, Bound(ge=1, le=MAX_TOP_K)] = 10
     """Most evidence of a query that names no `top_k` of its own, 1 to 1000."""
-    min_relevance: Annotated[float, Bound(ge=0, le=1)] = 0.003
+    min_relevance: Annotated[float, Bound(ge=0, le=1)] = 0.006
     """Least `Evidence.relevance` of a query that names none of its own, in [0, 1]: so that thanks and other talk find nothing. 0
     leaves nothing out."""
     reranker: RerankerSetting = "auto"

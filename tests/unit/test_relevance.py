@@ -117,6 +117,17 @@ def test_less_relevance_is_left_out(robin: UserMemory) -> None:
     assert not robin.search("Thanks!", min_relevance=1)
 
 
+def test_key_words_find_what_has_them_and_short_talk_nothing(tmp_path: Path) -> None:
+    """A thing that is looked up by its name alone is no talk, in a memory of one message too."""
+    with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8", reranker="none")) as forest:
+        user = forest.user("robin")
+        user.add("Mail me at robin@example.org.", timestamp="2024-01-05T10:00:00+00:00")
+        for words in ("mail", "Mail address", "email"):
+            assert [one.quote for one in user.search(words)] == ["Mail me at robin@example.org."], words
+        for talk in ("ok thanks", "haha", "great, bye"):
+            assert not user.search(talk), talk
+
+
 def test_pinned_statements_stay(tmp_path: Path) -> None:
     """What a person has pinned is among the evidence of talk too."""
     with MemForest(tmp_path, Config(embedder="minilm-l6-v2-int8")) as forest:
