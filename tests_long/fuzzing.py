@@ -237,7 +237,7 @@ def _vocabulary(text: str) -> None:
     said = (text, f"Ann: {text}", f"Bob moved from Oslo to Porto. {text}", "Ann lives in Porto.")
     people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
     known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
-    asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", question_parts.gap_of(text))
+    asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence")
     list(choose_values(known, asked))
     known.named_in(text)
 

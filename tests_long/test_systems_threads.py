@@ -186,12 +186,10 @@ def test_replacements_are_read(teas: Vocabulary) -> None:
     assert {("keemun", "assam"), ("sencha", "assam"), ("loisach", "isar")} <= teas.replaced
 
 
-def test_a_kind_knows_its_facts_and_what_stands_in_front(teas: Vocabulary) -> None:
-    """Rows are those of the facts that use a value; fronts are shares of uses; typical is at most 1."""
+def test_a_kind_knows_its_facts(teas: Vocabulary) -> None:
+    """Rows are those of the facts that use a value; typical is at most 1."""
     (kind,) = [kind for kind in teas.kinds if "isar" in kind.values]
     assert kind.rows.tolist() == [6, 7, 8, 9]
-    assert kind.fronts["on"] > 0
-    assert sum(kind.fronts.values()) == pytest.approx(1.0)
     assert max(kind.typical) == pytest.approx(1.0)
     assert len(kind.typical) == len(kind.values)
 

@@ -55,8 +55,8 @@ def plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, tuple) and value and hasattr(value[0], "fronts"):
-        return [(kind.values, kind.typical, kind.rows.tolist(), dict(kind.fronts)) for kind in value]
+    if isinstance(value, tuple) and value and hasattr(value[0], "typical"):
+        return [(kind.values, kind.typical, kind.rows.tolist()) for kind in value]
     return value
 
 

@@ -116,8 +116,6 @@ class QuestionPlan:
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
-      `gap`: the
-      prepositions behind which the thing asked for would stand ("What does she work *on*").
     - `complexity`, `keywords` (lower case, without names) and `sub_queries`: None or empty where nothing says.
 
     Raises:
@@ -141,7 +139,6 @@ class QuestionPlan:
     owners: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     topic: tuple[str, ...] | None = None
-    gap: tuple[str, ...] = ()
     complexity: Complexity | None = None
     keywords: tuple[str, ...] = ()
     sub_queries: tuple[SubQuery, ...] = ()

@@ -15,7 +15,6 @@ from tests.table import each
 from memforest.reading.question_parts import (
     LANGUAGES,
     asks,
-    gap_of,
     operator_words,
     read_operator,
 )
@@ -137,27 +136,6 @@ def test_how_and_why(question: str, how: bool) -> None:
     assert asks("manner", question) is how
 
 
-@each(
-    ("question", "gap"),
-    [
-        ("What does Noor work on these days?", {"on"}),
-        ("Which gym does Noor train at?", {"at"}),
-        ("What does she work as right now?", {"as"}),
-        ("Who did Noor go to before Dr Sun?", {"to"}),
-        ("What did Noor drive in May?", set()),
-        ("Wherever does this lead", set()),
-    ],
-)
-def test_the_gap_is_a_stranded_preposition(question: str, gap: set[str]) -> None:
-    """A preposition with nothing behind it is where the answer would stand."""
-    assert gap_of(question) == gap
-
-
-def test_where_has_the_gap_of_places() -> None:
-    """A "where" asks for what stands behind a preposition of place."""
-    assert {"in", "at"} <= gap_of("Where did Noor live in May?")
-
-
 def _questions() -> Iterator[tuple[str, str, str, str]]:
     """Yield (language, kind, anchor, question) for every line of tests/data/operators."""
     for code in LANGUAGES:
@@ -272,7 +250,6 @@ def test_any_question_is_read(text: str, dated: bool) -> None:
     found = read_operator(text, dated=dated)
     if found is not None:
         assert found.anchor in " ".join(text.replace("’", "'").split())
-    assert isinstance(gap_of(text), frozenset)
 
 
 @each(

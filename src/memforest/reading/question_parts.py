@@ -42,7 +42,7 @@ LANGUAGES = ("en", "es", "fr", "de")
 LEAST_SHARE = 5
 """A question is of a language if that language's table has at least one in so many of its words."""
 _RELATIVE: tuple[OperatorKind, ...] = ("last", "changed_back", "since", "predecessor", "successor")
-_NO_SIGNS = ("language", "view", "places", "prepositions", "past")
+_NO_SIGNS = ("language", "view", "prepositions", "past")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _YEAR = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d)")
 _ENDS = " .,¿"
@@ -156,8 +156,7 @@ def asks(name: str, question: str) -> bool:
 
     Args:
         name: of the patterns: ``manner`` (how or why something was, which no state answers), ``asks_when`` ("In which
-            year"), ``asks_list`` (several things: "How many", "What are"), ``span`` ("Since when", "How long") or
-            ``where``.
+            year"), ``asks_list`` (several things: "How many", "What are") or ``span`` ("Since when", "How long").
         question: as it was typed.
     """
     text = _plain(question)
@@ -169,18 +168,6 @@ def operator_words(question: str) -> frozenset[str]:
     """Return the words by which a question's language asks for a time, as search tokens: none is its topic."""
     code = language_of(_plain(question))
     return frozenset() if code is None else frozenset(lexical_tokens(" ".join(_words(code))))
-
-
-def gap_of(question: str) -> frozenset[str]:
-    """Return the prepositions in front of the thing asked for: "What does she work *on*", "*Where*"."""
-    text = _plain(question)
-    code = language_of(text)
-    if code is None:
-        return frozenset()
-    if _find("where", text, _patterns_of(code)):
-        return frozenset(_table(code)["words"]["places"].split())
-    found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(text))
-    return frozenset(match.group().lower() for match in found)
 
 
 MASK = "§"
@@ -586,7 +573,6 @@ def with_wording(
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=tuple(mentions),
         topic=tuple(dict.fromkeys(topic)),
-        gap=tuple(sorted(gap_of(question))),
         complexity=complexity_of(question, plan),
         keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(spoken.masked) if tokens)),
     )

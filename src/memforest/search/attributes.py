@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Values of one kind: the facts (rows) that use them, the words right in front of them, how typical each is.
+    """Values of one kind: the facts (rows) that use them, and how typical each is.
 
     `typical` has the mean likeness of each value to the others, at most 1 and aligned with `values`.
     """
@@ -73,8 +73,6 @@ class Kind:
     values: tuple[str, ...]
     typical: tuple[float, ...]
     rows: NDArray[np.int64]
-    fronts: Mapping[str, float]
-    """Word -> share of the values' uses behind it."""
 
 
 def find_kinds(
@@ -109,9 +107,7 @@ def find_kinds(
     pairs = {frozenset(pair) for pair in replaced}
     alike -= BESIDE_WEIGHT * _beside(contexts, place, pairs)
     np.fill_diagonal(alike, 0.0)
-    return tuple(
-        _kind(values, members, alike, uses, contexts.fronts) for members in _clusters(alike, LEAST_ALIKE)
-    )
+    return tuple(_kind(values, members, alike, uses) for members in _clusters(alike, LEAST_ALIKE))
 
 
 Placed = tuple[str, str, tuple[Phrase, ...]]
@@ -140,8 +136,6 @@ class Contexts:
     """Two values, in order -> how many sentences name both."""
     frames: Mapping[str, Frame] = field(default_factory=dict)
     """Value -> the words around it, in sixths: by side and distance, and those of the questions answered."""
-    fronts: Mapping[str, Counter[str]] = field(default_factory=dict)
-    """Value -> how often each word stands right in front of it, articles and owners left out."""
     spread: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """Word around a value, with its side -> how many values have it in their frames."""
 
@@ -155,7 +149,6 @@ class Contexts:
         """
         counted, beside = Counter[str](), Counter[tuple[str, str]]()
         framed: dict[str, Frame] = defaultdict(Counter)
-        fronts: dict[str, Counter[str]] = defaultdict(Counter)
         for sign, placed in ((-1, gone), (1, come)):
             for question, text, phrases in placed:
                 terms = sorted({phrase.term for phrase in phrases})
@@ -172,9 +165,6 @@ class Contexts:
                         frame["asked", word] += sign * 6
                     if role := role_of(text, phrase):
                         frame["role", role] += sign * ROLE_SIXTHS
-                    front = _front(text, phrase)
-                    if front is not None:
-                        fronts[phrase.term][front] += sign
         frames = {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in framed.items()}}
         more: Counter[tuple[str, ...]] = Counter()
         for value, keys in framed.items():
@@ -185,7 +175,6 @@ class Contexts:
             _sum(self.sentences, counted),
             _sum(self.beside, beside),
             frames,
-            {**self.fronts, **{v: _sum(self.fronts.get(v, {}), one) for v, one in fronts.items()}},
             _sum(self.spread, more),
         )
 
@@ -201,21 +190,14 @@ def _sum(counts: Mapping[T, int], delta: Mapping[T, int]) -> Counter[T]:
 
 
 def _kind(
-    values: Sequence[str],
-    members: Sequence[int],
-    alike: Matrix,
-    uses: Mapping[str, NDArray[np.int64]],
-    fronts: Mapping[str, Counter[str]],
+    values: Sequence[str], members: Sequence[int], alike: Matrix, uses: Mapping[str, NDArray[np.int64]]
 ) -> Kind:
     inner = alike[np.ix_(members, members)].mean(axis=1)
     typical = inner / max(float(inner.max()), 1e-9)
-    counts = sum((fronts[values[i]] for i in members if values[i] in fronts), Counter[str]())
-    total = max(sum(counts.values()), 1)
     return Kind(
         tuple(values[i] for i in members),
         tuple(float(share) for share in typical),
         np.flatnonzero(np.bincount(np.concatenate([uses[values[i]] for i in members]))),
-        {word: n / total for word, n in counts.items()},
     )
 
 
@@ -317,13 +299,6 @@ def _frame(text: str, phrase: Phrase, names: Set[str]) -> Frame:
     if len(left) > 1:
         frame["left", left[1], left[0]] += 9
     return frame
-
-
-def _front(text: str, phrase: Phrase) -> str | None:
-    """Return the word in front of a phrase, articles and owners left out."""
-    no_front = listed("no_front")
-    before = words(text[: phrase.start].lower())
-    return next((word for word in reversed(before) if word not in no_front), None)
 
 
 def _framing(text: str, names: Set[str]) -> list[str]:

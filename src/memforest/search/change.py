@@ -355,7 +355,7 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
         at = round((asked.start.timestamp() + asked.end.timestamp()) * 500) - 1  # most of "in May"
     else:
         at = request.reference_ms if asked.as_of is None else round(asked.as_of.timestamp() * 1000)
-    topic = Topic("", dense, _lexical(tx, snapshot, request), operator.anchor, plan.attribute, plan.gap)
+    topic = Topic("", dense, _lexical(tx, snapshot, request), operator.anchor, plan.attribute)
     known = vocabulary(tx, snapshot)
     people: Sequence[str] = (
         plan.entities

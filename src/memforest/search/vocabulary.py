@@ -6,7 +6,7 @@ terms, and those that are begun, ended, had or named are its values; values that
 
 The topic of a question about change is the kind of value that it asks for ("What does Bob open with these days?"). Every
 kind is scored by how near the statements that use its values are to the question (about anybody: what counts is the
-topic), by the words in front of the values against the gap of the question ("What does she work *on*"), and by the values
+topic), and by the values
 that the question names itself.
 """
 
@@ -280,12 +280,10 @@ def _partial(values: Iterable[str], terms: Mapping[str, Sequence[int]], named: S
     return out
 
 
-NEAR = 10
+NEAR = 2
 """Statements, the nearest ones, by which a kind is judged."""
 LEXICAL = 0.5
 """Weight of shared words beside the cosine."""
-GAP = 0.25
-"""Weight of the words in front of the values."""
 NAMED = 3.0
 """Weight of the share of the named values that are of a kind."""
 MOST_KINDS = 3
@@ -299,8 +297,7 @@ class Topic:
     """The topic of a question: the person, and the thing asked about, as scores of facts and as words.
 
     `dense` and `lexical` are the cosine and BM25 of every fact to the question, shape (m,). `anchor` is text in
-    which a value may be named ("before the oolong"), `attribute` the listed attribute that is asked for, if it is
-    one, and `gap` the words behind which the thing asked for would stand.
+    which a value may be named ("before the oolong"), and `attribute` the listed attribute that is asked for, if it is one.
     """
 
     who: str
@@ -308,7 +305,6 @@ class Topic:
     lexical: Scores
     anchor: str = ""
     attribute: str | None = None
-    gap: Collection[str] = ()
 
 
 def choose_values(known: Vocabulary, topic: Topic) -> Iterator[tuple[dict[str, float], float]]:
@@ -333,9 +329,6 @@ def choose_values(known: Vocabulary, topic: Topic) -> Iterator[tuple[dict[str, f
             for kind in known.kinds
         ]
     )
-    if topic.gap:
-        behind = np.array([sum(kind.fronts.get(word, 0.0) for word in topic.gap) for kind in known.kinds])
-        near = standardise(near) + GAP * standardise(behind)
     anchored = known.named_in(topic.anchor)
     named = anchored or known.attributes.get(topic.attribute or "", frozenset())
     if named:
