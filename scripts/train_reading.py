@@ -177,7 +177,9 @@ def read_words(embedder: str, folder: Path = WORDS) -> Words:
     tables = [
         tomllib.loads(path.read_text(encoding="utf-8"))["words"] for path in sorted(folder.glob("*.toml"))
     ]
-    seek = {text: stance == "wanted" for one in tables for stance in QUESTIONS for text in one.get(stance, ())}
+    seek = {
+        text: stance == "wanted" for one in tables for stance in QUESTIONS for text in one.get(stance, ())
+    }
     return Words(unit(asyncio.run(open_embedder(embedder).embed(list(seek)))), np.array([*seek.values()]))
 
 
@@ -295,7 +297,14 @@ def fit_present(data: Data, asked: Floats) -> Floats:
     )[0][:, 0]
 
 
-SOUGHT = ("questions state", "questions was", "questions event", "questions view", "talk facts", "words words")
+SOUGHT = (
+    "questions state",
+    "questions was",
+    "questions event",
+    "questions view",
+    "talk facts",
+    "words words",
+)
 """Tables of the held-out files whose lines ask for what somebody has told; the first asks of the present."""
 
 
