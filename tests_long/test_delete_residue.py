@@ -206,6 +206,35 @@ def test_a_deletion_that_dies_before_its_sweep_is_swept_when_the_memory_is_opene
     assert left_in(folder / "u", lost) == []
 
 
+def test_a_deletion_that_dies_before_its_log_is_emptied_is_finished(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made of it is swept by then; that the log is still to be emptied is known to whoever opens the memory."""
+    marks = "SELECT value FROM meta WHERE key = 'sweep'"
+    random = Random(6)
+    with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
+        for number in range(4):
+            forest.ingest_session("u", f"s{number}", conversation(random, number))
+        forest.flush()
+        before = stored(folder / "u")
+        forest.user("u").delete(session_id="s1")
+        assert rows(file_of(folder / "u"), marks) == []
+        with monkeypatch.context() as patch:
+
+            def dies(*_: object) -> tuple[bool, bool]:
+                raise RuntimeError("power is off")
+
+            patch.setattr("memforest.write.delete.purge", dies)
+            with pytest.raises(RuntimeError):
+                forest.user("u").delete(session_id="s2")
+        lost = said_words(before.values()) - said_words(stored(folder / "u").values())
+    assert rows(file_of(folder / "u"), marks) == [("2",)]
+    with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
+        forest.user("u").stats()
+    assert rows(file_of(folder / "u"), marks) == []
+    assert left_in(folder / "u", lost) == []
+
+
 def test_a_reader_that_holds_the_log_is_told(tmp_path: Path) -> None:
     """The words stay in the log while somebody reads it; the receipt says so, and saving behind the reader finishes."""
     with MemForest(tmp_path, fast_config()) as forest:

@@ -368,8 +368,7 @@ def _named(snapshot: Snapshot, rows: Ints, names: Mapping[int, _Names]) -> list[
 
 def _told_again(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Return which facts several turns support, shape (m,)."""
-    again: NDArray[np.bool_] = np.bincount(snapshot.facts.pairs[:, 0], minlength=len(snapshot.facts.ids)) > 1
-    return again
+    return np.asarray(np.bincount(snapshot.facts.pairs[:, 0], minlength=len(snapshot.facts.ids)) > 1)
 
 
 def _others(rows: Ints, one: Ints, other: Ints) -> list[frozenset[int]]:

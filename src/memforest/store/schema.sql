@@ -337,11 +337,11 @@ BEGIN
     DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'turn' AND item = old.id;
 END;
 
--- Until what was made of deleted text is swept (memforest.trees.refresh.sweep), a restart must know that it is due.
+-- Until what was made of deleted text is swept (1) and the log is emptied behind it (2), a restart must know that it is due.
 
 CREATE TRIGGER sweep_turn_delete AFTER DELETE ON turn
 BEGIN
-    INSERT OR IGNORE INTO meta (key, value) VALUES ('sweep', '1');
+    INSERT OR REPLACE INTO meta (key, value) VALUES ('sweep', '1');
 END;
 
 CREATE TRIGGER change_chunk_insert AFTER INSERT ON chunk

@@ -114,11 +114,13 @@ def _folded(db: Database, conn: Connection) -> bool:
         scrubbed = scrub(db.path, log[1] if known and log is not None else None)
         if scrubbed:  # so that every other connection reads the pages anew too
             conn.execute("UPDATE meta SET value = value WHERE key = 'generation'")
+        # From here on a restart has nothing to finish.
+        written = conn.execute("DELETE FROM meta WHERE key = 'sweep' AND value = '2'").rowcount or scrubbed
     version = conn.execute(of_data).fetchone()
-    if scrubbed and conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+    if written and conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         return False
     if log is not None and version == conn.execute(of_data).fetchone():
-        db.next_salt = (log[0] + (2 if scrubbed else 1)) % (1 << 32)
+        db.next_salt = (log[0] + (2 if written else 1)) % (1 << 32)
     return True
 
 
