@@ -16,13 +16,11 @@ from tests.table import each
 from tests_long.taking_in import Tenants, request
 
 from memforest import errors
-from memforest.endpoint import Budget
 from memforest.errors import InputError, NotFoundError
 from memforest.progress import IngestProgress
 from memforest.server import jobs
 from memforest.server.auth import Principal
-from memforest.server.job_rows import ENDED, Job, JobState, sentence, told
-from memforest.server.jobs import digest_of, hash_of, user_of
+from memforest.server.jobs import ENDED, Job, JobState, Progress, hash_of, sentence, summed, told, user_of
 from memforest.store.directory import file_name
 from memforest.times import to_ms
 
@@ -51,14 +49,6 @@ def test_a_user_is_found_by_the_hash_of_the_memorys_file(
     with pytest.raises(NotFoundError):
         user_of(folder, hash_of(user + "2"), None)
     assert hash_of(user).isalnum()
-
-
-def test_sessions_of_two_users_are_never_called_alike() -> None:
-    """Also where their ids begin alike for as long as you like, and where one session is named as the other's user."""
-    pairs = [("ana", "s"), ("ana", "t"), ("bob", "s"), (f"{LONG}a", "s"), (f"{LONG}b", "s"), ("s", "ana")]
-    assert len({digest_of(*pair) for pair in pairs}) == len(pairs)
-    assert digest_of("ana", "s") == digest_of("ana", "s")
-    assert all(word not in digest_of("ana-maria", "monday") for word in ("ana", "monday"))
 
 
 def test_what_is_no_session_is_refused_at_its_place(folder: Path) -> None:
@@ -130,7 +120,7 @@ def test_a_job_is_shown_as_it_is_stored() -> None:
     """Times are in UTC, to the millisecond; an error is told by its class and a sentence; only three states are ends."""
     when = datetime(2026, 3, 2, 9, 0, 0, 123000, tzinfo=timezone.utc)
     made = job(error="StoreWriteError", turns=3)
-    made.end("failed", to_ms(when))
+    made.state, made.ended_ms = "failed", to_ms(when)
     shown = made.view()
     assert (shown.made_at.year, shown.ended_at, shown.turns) == (1970, when, 3)
     assert (shown.error, shown.message) == ("StoreWriteError", sentence("StoreWriteError"))
@@ -139,64 +129,44 @@ def test_a_job_is_shown_as_it_is_stored() -> None:
     assert ended == ENDED == {"finished", "failed", "cancelled"}
 
 
-def read(made: Job, session: str, done: int, failed: int, total: int) -> None:
-    """Note that chunks of a session were read."""
-    made.note("u", session, IngestProgress("extracted", "ana", session, done, failed, total))
+def step(stage: Any, session: str | None, done: int, failed: int, total: int) -> IngestProgress:
+    """Return what `resume` tells."""
+    return IngestProgress(stage, "ana", session, done, failed, total)
 
 
-def test_chunks_of_a_run_that_goes_on_are_those_that_were_left() -> None:
-    """A run that goes on counts from zero what is left to it; what was read before it stays counted."""
-    made = job(left={"u": ["s", "t"]})
-    for _ in range(2):
-        read(made, "s", 3, 1, 5)
-        read(made, "t", 1, 0, 1)
-        read(made, "of another job", 1, 0, 1)
-    counts = made.counts()
-    assert (counts["chunks"], counts["chunks_done"], counts["chunks_failed"]) == (6, 4, 1)
-    read(made, "s", 0, 0, 2)
-    assert made.chunks["s"] == (3, 0, 5)
-    read(made, "s", 2, 0, 2)
-    assert made.chunks["s"] == (5, 0, 5)
+def test_chunks_and_sessions_of_a_user_are_summed() -> None:
+    """Of chunks the latest of each session counts; a session with a failed chunk is not memory yet."""
+    progress = Progress()
+    for done in range(4):
+        progress.take(step("extracted", "s", done, 1, 5))
+    progress.take(step("extracted", "t", 1, 0, 1))
+    progress.take(step("refreshed", None, 2, 0, 2))
+    assert summed(progress.chunks) == (4, 1, 6)
+    progress.take(step("finished", "s", 0, 1, 1))
+    progress.take(step("finished", "t", 1, 0, 1))
+    assert progress.finished == 1
 
 
 def test_a_job_is_left_as_long_as_a_user_is() -> None:
-    """Each user ends by itself, and the first error stays; a session that came twice is done twice."""
-    made = job(left={"u": ["s", "s", "t"], "v": ["s"], "w": ["s"]})
-    made.note("u", "t", IngestProgress("finished", "ana", "t", 0, 1, 1))
-    assert made.done == 0
-    made.note("u", "s", IngestProgress("finished", "ana", "s", 1, 0, 1))
-    assert (made.done, made.left["u"]) == (2, ["t"])
+    """Each user ends by itself, and the first error stays; sessions of another job of the user are not counted."""
+    made = job(left={"u": 3, "v": 1, "w": 1})
+    assert made.note("u", 2, (1, 0, 4))
+    assert not made.note("u", 0, (1, 0, 4)), "nothing is new"
+    assert (made.state, made.done, made.left["u"]) == ("running", 2, 1)
+    made.note("u", 9, (4, 0, 4))
+    assert (made.done, made.left["u"]) == (3, 0)
     made.finish_user("v", errors.ModelRefusedError("no"))
     made.finish_user("w", errors.StoreWriteError())
+    assert made.state == "running"
     made.finish_user("u", None)
-    assert (made.done, made.left, made.error) == (3, {}, "ModelRefusedError")
+    assert (made.done, made.left, made.error, made.state) == (3, {}, "ModelRefusedError", "failed")
+    view = made.view()
+    assert (view.chunks, view.chunks_done, view.chunks_failed) == (4, 4, 0)
 
 
-def test_of_events_of_a_kind_the_last_one_is_kept() -> None:
-    """Ids go on counting, so that Last-Event-ID stays true; each tells the counts of the whole job."""
-    made = job(left={"u": ["s"]})
-    made.news.add("received")
-    made.tell(1)
-    for done in range(4):
-        read(made, "s", done, 0, 3)
-        made.tell(2 + done)
-    made.end("cancelled", 9)
-    made.tell(9)
-    told_of = [(one.id, one.kind, one.data["chunks_done"]) for one in made.events_after(0)]
-    assert told_of == [(1, "received", 3), (5, "extracted", 3), (6, "finished", 3)]
-    assert [one.id for one in made.events_after(5)] == [made.last_event] == [6]
-    assert not list(made.events_after(6))
-
-
-def test_a_budget_is_that_of_the_requests_and_none_where_one_has_none() -> None:
-    """Either bound alone is one."""
-    assert jobs._budget([job()]) is None
-    assert jobs._budget([job(budget=(3, None))]) == Budget(3, None)
-    assert jobs._budget([job(budget=(None, 0)), job(budget=(1, 2))]) == Budget(None, 2)
-    assert jobs._budget([job(budget=(None, 0)), job()]) is None
-
-
-def test_work_in_the_background_is_the_tenants_and_nobodys_key(folder: Path) -> None:
+def test_work_in_the_background_is_the_tenants_and_nobodys_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It sees all users of the tenant, and no other tenant."""
     seen: list[Principal] = []
 
@@ -208,6 +178,7 @@ def test_work_in_the_background_is_the_tenants_and_nobodys_key(folder: Path) -> 
     async def main() -> None:
         access = Asked(folder)
         access.taking("acme").go.set()
+        monkeypatch.setattr(jobs, "owner_of", lambda path, _key: path.name.split("-")[0])
         intake = jobs.Intake(access.access())
         who = Principal(tenant="acme", user="ana", key="k")
         async for _ in await intake.watch(who, (await intake.submit(who, [request("ana", "s")])).id):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import StoreError, StoreLockedError
-from memforest.progress import IngestProgress
-from memforest.server.job_rows import Job, JobRows
+from memforest.server.jobs import Job, JobRows
+from memforest.times import from_ms, system_clock
 
 
 @pytest.fixture
 def rows(folder: Path) -> Iterator[JobRows]:
     """A file of jobs that is not there yet."""
-    made = JobRows(folder / "server")
+    made = JobRows(folder / "server", system_clock)
     yield made
     made.close()
 
@@ -29,10 +28,9 @@ def begin(rows: JobRows, job_id: str = "j", *, ended_ms: int | None = None, **mo
     """Store a job."""
     given: dict[str, Any] = {"tenant": None, "owner": None, **more}
     job = Job(job_id, made_ms=10, sessions=1, turns=3, **given)
-    if ended_ms is not None:
-        job.end("finished", ended_ms)
-    rows.save(job.row())
-    return job
+    rows._clock = lambda: from_ms(ended_ms or 10)
+    job.state = "queued" if ended_ms is None else "finished"
+    return rows.add(job)
 
 
 def found(rows: JobRows, job_id: str = "j") -> Job:
@@ -51,17 +49,34 @@ def test_reading_makes_no_file(rows: JobRows) -> None:
 
 
 def test_a_job_comes_back_as_it_was_stored(rows: JobRows) -> None:
-    """All of it but what is this process's alone; the last store holds."""
-    job = begin(rows, budget=(3, None), left={"u": ["s", "t"]}, names={"u": "ana"}, key="k", request="r")
-    job.refused.append((1, "InputError"))
-    job.note("u", "s", IngestProgress("extracted", "ana", "s", 1, 0, 2))
-    job.note("u", "s", IngestProgress("finished", "ana", "s", 1, 0, 1))
-    job.tell(11)
-    rows.save(job.row())
+    """Each change is an event; the last one holds."""
+    job = begin(rows, budget=(3, None), left={"u": 2}, key="k", request="r", refused=[(1, "InputError")])
+    assert found(rows).view() == job.view()
+    assert found(rows).last_event == 1
+    [changed] = rows.change(lambda one: one.id == "j", lambda one: one.note("u", 1, (1, 0, 2)))
     again = found(rows)
-    assert (again.names, again.number) == ({}, 1)
-    assert again.row() == job.row()
-    assert again.view() == job.view()
+    assert again.view() == changed.view()
+    assert (again.last_event, again.left, again.state) == (2, {"u": 1}, "running")
+    rows.change(lambda _: True, lambda one: one.note("u", 0, (1, 0, 2)))
+    assert found(rows).last_event == 2, "what is no news is no event"
+
+
+def test_a_job_that_has_ended_is_not_changed(rows: JobRows) -> None:
+    """Whoever was at work on it when it was cancelled learns of it."""
+    begin(rows, left={"u": 1})
+    assert rows.change(lambda _: True, lambda one: one.stop("cancelled"))
+    assert rows.change(lambda _: True, lambda one: one.note("u", 1, (1, 0, 1))) == []
+    assert (found(rows).state, found(rows).done, found(rows).ended_ms) == ("cancelled", 0, 10)
+    assert rows.counts() == {"cancelled": 1}
+
+
+def test_what_fails_in_a_change_changes_nothing(rows: JobRows) -> None:
+    """All of it or nothing."""
+    begin(rows, "one", left={"u": 1})
+    begin(rows, "two")
+    with pytest.raises(KeyError):
+        rows.change(lambda _: True, lambda one: one.finish_user("u", None))
+    assert [one.state for one in rows.unfinished()] == ["queued", "queued"]
 
 
 def test_what_is_old_goes_and_what_is_unfinished_stays(rows: JobRows) -> None:
@@ -90,11 +105,11 @@ def test_pages_of_one_user_and_of_all(rows: JobRows) -> None:
 
 
 def test_a_key_is_that_of_one_job(rows: JobRows) -> None:
-    """Another job with the key is not stored."""
+    """Another job with the key is not stored, and the first one is returned."""
     begin(rows, "one", key="k", request="r")
     assert rows.keyed("other") is None
-    with pytest.raises(StoreError):
-        begin(rows, "two", key="k")
+    assert begin(rows, "two", key="k").id == "one"
+    assert rows.job(None, None, "two") is None
     job = rows.keyed("k")
     assert job is not None
     assert (job.id, job.request) == ("one", "r")
@@ -102,7 +117,7 @@ def test_a_key_is_that_of_one_job(rows: JobRows) -> None:
 
 def test_one_process_has_the_lock_until_it_is_closed(rows: JobRows) -> None:
     """Whoever has it may take it again; others are told, and read."""
-    second = JobRows(rows.path.parent)
+    second = JobRows(rows.path.parent, system_clock)
     rows.own()
     rows.own()
     begin(rows)
@@ -132,19 +147,6 @@ def test_the_file_may_be_closed_at_any_time(rows: JobRows) -> None:
     assert found(rows).turns == 3
 
 
-def test_threads_write_side_by_side(rows: JobRows) -> None:
-    """No job is lost."""
-    threads = [
-        threading.Thread(target=lambda name=name: [begin(rows, f"{name}{i}") for i in range(10)])
-        for name in "abc"
-    ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert len(rows.unfinished()) == 30
-
-
 @pytest.mark.parametrize("place", ["garbage", "a directory", "no directory"])
 def test_a_file_that_cannot_be_used_is_an_error_of_ours(folder: Path, place: str) -> None:
     """What is wrong with the file comes as `StoreError`, and leaves nothing open."""
@@ -156,7 +158,7 @@ def test_a_file_that_cannot_be_used_is_an_error_of_ours(folder: Path, place: str
         path.mkdir(parents=True)
     else:
         path.parent.write_text("a file")
-    rows = JobRows(path.parent)
+    rows = JobRows(path.parent, system_clock)
     with pytest.raises(StoreError):
         begin(rows)
     rows.close()
@@ -165,7 +167,7 @@ def test_a_file_that_cannot_be_used_is_an_error_of_ours(folder: Path, place: str
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 def test_directories_that_the_first_job_makes_are_their_owners_alone(folder: Path) -> None:
     """Names of directories and files say whose they are: nobody else lists them, whichever part of the server makes them."""
-    rows = JobRows(folder / "memories" / "server")
+    rows = JobRows(folder / "memories" / "server", system_clock)
     try:
         begin(rows)
     finally:
@@ -180,5 +182,5 @@ def test_a_file_of_jobs_that_is_a_link_is_refused(folder: Path) -> None:
     (folder / "server").mkdir()
     (folder / "server" / "jobs.sqlite").symlink_to(elsewhere)
     with pytest.raises(StoreError):
-        begin(JobRows(folder / "server"))
+        begin(JobRows(folder / "server", system_clock))
     assert not elsewhere.exists()

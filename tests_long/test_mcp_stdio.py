@@ -1,8 +1,7 @@
-"""Standard input by a thread of its own, and output that holds nobody up."""
+"""Standard input as lines that can be ended, and who else reads and prints."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from io import FileIO
 
 import pytest
 
-from memforest.server.mcp.http import PART_BYTES, InputLines, OutputLines
+from memforest.server.mcp.http import PART_BYTES, InputLines
 
 WAIT_S = 20.0
 
@@ -47,14 +46,11 @@ def fed(pipe: Pipe, *parts: bytes) -> list[str]:
             time.sleep(0.01)
         pipe.sink.close()
 
-    async def read() -> list[str]:
-        return [line async for line in InputLines(pipe.source.fileno())]
-
     writer = threading.Thread(target=feed)
     writer.start()
-    found = asyncio.run(asyncio.wait_for(read(), WAIT_S))
+    found = list(iter(InputLines(pipe.source.fileno(), 2).readline, ""))
     writer.join(WAIT_S)
-    return found
+    return [line.removesuffix("\n") for line in found]
 
 
 @pytest.mark.parametrize(
@@ -89,91 +85,11 @@ def test_a_line_may_be_longer_than_what_is_read_at_once(pipe: Pipe) -> None:
 
 def test_input_can_be_ended_while_nothing_comes(pipe: Pipe) -> None:
     """As a signal ends it: who waits for a line is told that there is none; what was read is given first."""
-
-    async def read() -> list[str]:
-        lines = InputLines(pipe.source.fileno())
-        os.write(pipe.sink.fileno(), b"a\nb\n")
-        first = await anext_of(lines)
-        asyncio.get_running_loop().call_later(0.05, lines.end)
-        return [first, *[line async for line in lines]]
-
-    async def anext_of(lines: InputLines) -> str:
-        return await asyncio.wait_for(lines.__anext__(), WAIT_S)
-
-    assert asyncio.run(asyncio.wait_for(read(), WAIT_S)) == ["a", "b"]
-
-
-def test_input_is_not_read_far_ahead(pipe: Pipe) -> None:
-    """Who writes faster than is read waits, as at any pipe: memory holds what one read gave, however much is sent."""
-
-    async def read() -> int:
-        lines = InputLines(pipe.source.fileno())
-        sent = 0
-        os.set_blocking(pipe.sink.fileno(), False)
-        await asyncio.wait_for(lines.__anext__(), WAIT_S) if os.write(pipe.sink.fileno(), b"0\n") else None
-        for _ in range(400):
-            try:
-                sent += os.write(pipe.sink.fileno(), b"1234567\n" * 512)
-            except BlockingIOError:
-                await asyncio.sleep(0.005)
-        return sent
-
-    # The pipe's own buffer (64 KiB here; other systems have others), a part that waits to be taken, and one being read.
-    assert asyncio.run(asyncio.wait_for(read(), WAIT_S)) <= 4 * max(PART_BYTES, 65_536)
-
-
-def test_texts_are_written_in_their_order(pipe: Pipe) -> None:
-    """Nothing before `flush`, and then all of it, in UTF-8."""
-
-    async def write() -> bytes:
-        output = OutputLines(pipe.sink.fileno())
-        await output.write("ä")
-        await output.write("b\n")
-        os.set_blocking(pipe.source.fileno(), False)
-        with pytest.raises(BlockingIOError):
-            os.read(pipe.source.fileno(), 100)
-        await output.flush()
-        await output.flush()
-        return os.read(pipe.source.fileno(), 100)
-
-    assert asyncio.run(write()) == "äb\n".encode()
-
-
-def test_a_reader_who_waits_holds_up_nobody_else(pipe: Pipe) -> None:
-    """What a pipe does not take at once is written behind the event loop, which goes on; all of it comes, once."""
-    text = "".join(f"{n} " for n in range(200_000)) + "\n"
-
-    async def write() -> tuple[int, bytes]:
-        output = OutputLines(pipe.sink.fileno())
-        await output.write(text)
-        writing = asyncio.ensure_future(output.flush())
-        turns = 0
-        for _ in range(20):
-            await asyncio.sleep(0.002)
-            turns += 1
-        assert not writing.done()
-        found = b""
-        while len(found) < len(text):
-            found += await asyncio.to_thread(os.read, pipe.source.fileno(), 1 << 20)
-        await writing
-        return turns, found
-
-    turns, found = asyncio.run(asyncio.wait_for(write(), WAIT_S))
-    assert turns == 20
-    assert found.decode() == text
-
-
-def test_output_that_nobody_reads_is_an_error(pipe: Pipe) -> None:
-    """The host is gone: writing says so, and does not wait."""
-    pipe.source.close()
-
-    async def write() -> None:
-        output = OutputLines(pipe.sink.fileno())
-        await output.write("x")
-        await output.flush()
-
-    with pytest.raises(BrokenPipeError):
-        asyncio.run(write())
+    lines = InputLines(pipe.source.fileno(), 2)
+    os.write(pipe.sink.fileno(), b"a\nb\nhalf a line")
+    assert lines.readline() == "a\n"
+    threading.Timer(0.05, lines.end).start()
+    assert [lines.readline(), lines.readline()] == ["b\n", ""]
 
 
 HOST = """

@@ -24,7 +24,7 @@ from tests_long.serving import TURNS, Client, app_of, key_of, served
 from memforest.errors import UnauthenticatedError
 from memforest.server import jobs
 from memforest.server.auth import Principal
-from memforest.server.job_rows import JobEvent
+from memforest.server.jobs import JobView
 from memforest.server.rest.job_routes import _stream
 
 SENT = {"sessions": [{"user_id": "ana", "session_id": "first", "turns": TURNS}]}
@@ -65,7 +65,7 @@ def events(text: str) -> list[dict[str, Any]]:
     for block in text.replace("\r\n", "\n").split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if lines:
-            found.append({"id": int(lines["id"]), "event": lines["event"], **json.loads(lines["data"])})
+            found.append({"event": lines["event"], **json.loads(lines["data"]), "id": int(lines["id"])})
     return found
 
 
@@ -119,14 +119,13 @@ def test_events_are_a_stream_that_goes_on_behind_the_last_one(client: Client) ->
     for heard in (live, seen):
         ids = [one["id"] for one in heard]
         assert ids == sorted(set(ids))
-        assert (heard[0]["event"], heard[-1]["event"]) == ("received", "finished")
-    assert seen[-1]["state"] == "finished"
-    chunks = [one for one in seen if one["event"] == "extracted"][-1]
-    assert (chunks["chunks_done"], chunks["chunks_failed"]) == (chunks["chunks"], 0)
-    assert chunks["chunks"] > 0
-    for last in range(seen[-1]["id"] + 1):
-        rest = client.raw("GET", f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": str(last)})
-        assert events(rest.text) == [one for one in seen if one["id"] > last]
+        assert [one["event"] for one in heard] == ["progress"] * (len(heard) - 1) + ["ended"]
+    last = seen[-1]
+    assert (last["state"], last["chunks_done"], last["chunks_failed"]) == ("finished", last["chunks"], 0)
+    assert last["chunks"] > 0
+    for number in range(last["id"] + 1):
+        rest = client.raw("GET", f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": str(number)})
+        assert events(rest.text) == [one for one in seen if one["id"] > number]
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 400])
@@ -224,9 +223,10 @@ def test_a_stream_ends_with_the_key_it_was_asked_for_with() -> None:
                 raise UnauthenticatedError("revoked")
             return found
 
-        async def three() -> AsyncIterator[JobEvent]:
+        async def three() -> AsyncIterator[JobView]:
+            now = datetime(2024, 1, 1, tzinfo=timezone.utc)
             for number in (1, 2, 3):
-                yield JobEvent(number, "extracted", datetime(2024, 1, 1, tzinfo=timezone.utc), {})
+                yield JobView("j", "running", now, now, last_event=number)
 
         async def work() -> list[str | None]:
             return [one.id async for one in _stream(three(), again)]

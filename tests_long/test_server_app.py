@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -29,7 +30,7 @@ from memforest.cli import main
 from memforest.errors import ConfigError
 from memforest.server import commands, serving
 from memforest.server.auth import AccessSettings, IssuerSettings
-from memforest.server.jobs import IntakeBounds
+from memforest.server.jobs import Intake, IntakeBounds
 from memforest.server.keys import KeyStore
 from memforest.server.serving import END_S, ServerSettings, create_server, listen, served
 
@@ -115,12 +116,12 @@ def test_jobs_of_tenants_are_finished_by_the_next_server(
     sent = {"sessions": [{"user_id": "ana", "session_id": "s", "turns": TURNS}]}
     headers = {"X-API-Key": key}
     with monkeypatch.context() as patch:
-        patch.setattr("memforest.server.jobs.Intake._work_on", lambda *_: None)  # it ends before it begins
+        patch.setattr(Intake, "_work", lambda _: asyncio.sleep(600))  # it ends before it begins
         with server(folder) as client:
             job = client.post("/v1/ingest", json=sent, headers=headers).json()["id"]
     with server(folder) as client:
         text = client.get(f"/v1/jobs/{job}/events", headers=headers).text
-        assert "event: finished" in text
+        assert "event: ended" in text
         assert client.get(f"/v1/jobs/{job}", headers=headers).json()["done"] == 1
 
 
@@ -141,12 +142,13 @@ def test_a_page_that_lets_its_name_point_here_reads_nothing(folder: Path, host: 
         assert client.get("/v1/users", headers=asked).status_code == 421
 
 
-def test_bounds_of_jobs_are_those_of_the_settings(folder: Path) -> None:
+def test_bounds_of_jobs_are_those_of_the_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What may be unfinished at once is set for a server."""
     one = {"user_id": "ana", "session_id": "s", "turns": TURNS}
-    with server(folder, jobs=IntakeBounds(most_sessions=1)) as client:
-        assert client.post("/v1/ingest", json={"sessions": [one, one]}).status_code == 422
+    monkeypatch.setattr(Intake, "_work", lambda _: asyncio.sleep(600))
+    with server(folder, jobs=IntakeBounds(most_open=1)) as client:
         assert client.post("/v1/ingest", json={"sessions": [one]}).status_code == 202
+        assert client.post("/v1/ingest", json={"sessions": [one]}).status_code == 429
     with pytest.raises(ConfigError, match="most_open"):
         IntakeBounds(most_open=0)
 

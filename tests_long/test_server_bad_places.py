@@ -113,7 +113,7 @@ def test_a_full_disk_where_the_jobs_are(folder: Path, monkeypatch: pytest.Monkey
 
     async def asks(wire: Wire) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("memforest.server.job_rows.JobRows.save", _full_rows)
+            patch.setattr("memforest.server.jobs.JobRows.add", _full_rows)
             clear(await wire("POST", "/v1/ingest", JOB, JSON), 507, folder)
         assert (await wire("GET", "/v1/jobs")).json()["jobs"] == []
         assert (await wire("POST", "/v1/ingest", JOB, JSON)).status == 202

@@ -253,7 +253,7 @@ def test_a_stream_without_events_has_a_heartbeat_and_ends_with_its_client(folder
                 gone.set()
 
         await asyncio.wait_for(response({"type": "http", "method": "GET"}, receive, send), 20)
-        assert any(b"event: received" in one for one in sent)
+        assert any(b"event: progress" in one for one in sent)
         assert intake.watchers == 0
         await intake.close()
 

@@ -98,7 +98,7 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
         yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
 
 
-SERVERS = {"server/keys.py", "server/job_rows.py"}
+SERVERS = {"server/keys.py", "server/jobs.py"}
 """What speaks to the files of a server's own, of keys and of jobs, which are SQLite and no memories."""
 
 

@@ -22,8 +22,7 @@ from tests_long.worlds import fast_config
 
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.auth import OpenAccess, Principal
-from memforest.server.job_rows import JobView
-from memforest.server.jobs import Intake
+from memforest.server.jobs import Intake, JobView
 from memforest.server.ui.app import ui_app
 
 SAID = [{"role": "user", "content": "I moved to Oslo.", "timestamp": "2024-03-02T09:00:00Z"}]

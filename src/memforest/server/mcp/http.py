@@ -1,8 +1,6 @@
 """MCP over streamable HTTP, as an ASGI app to mount, and over standard input and output.
 
-The SDK reads and writes each line of standard input and output in a thread of a pool, which cannot be interrupted, so that
-Ctrl-C would wait for the next line. Here a thread of its own hands lines to the event loop, where a signal ends them as a
-host does that closes its end; output that is taken at once needs no thread.
+Over standard input the SDK's own transport serves, with lines that a signal ends: it would wait for the next one.
 
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
 https://www.rfc-editor.org/rfc/rfc9728
@@ -18,12 +16,11 @@ import re
 import select
 import signal
 import sys
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -245,20 +242,19 @@ PART_BYTES = 65_536
 async def serve_stdio(server: MCPServer[Any]) -> None:
     """Serve over standard input and output until input ends, or Ctrl-C or SIGTERM.
 
-    A call that is under way then is cancelled, as the SDK does where the host has gone; what it had stored stays. As long as
-    this lasts, what else is written to standard output goes to standard error, and nobody else reads standard input. On Windows the SDK reads by itself, and Ctrl-C is a
-    `KeyboardInterrupt`.
+    A call that is under way then is cancelled, as the SDK does where the host has gone; what it had stored stays. On Windows
+    Ctrl-C is a `KeyboardInterrupt`, and ends it with the next line.
     """
     if sys.platform == "win32":
         await server.run_stdio_async()
         return
-    with _claimed(0, os.devnull) as source, _claimed(1, None) as sink:
-        lines, output = InputLines(source), OutputLines(sink)
+    with _claimed_input() as source:
+        lines = InputLines(source, os.dup(1))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lines.end)
         try:
-            async with stdio_server(cast(Any, lines), cast(Any, output)) as (read, write):
+            async with stdio_server(anyio.wrap_file(cast(Any, lines))) as (read, write):
                 inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
                 await inner.run(read, write, inner.create_initialization_options())
         except Exception as exc:
@@ -268,21 +264,15 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
 
 
 @contextmanager
-def _claimed(number: int, instead: str | None) -> Iterator[int]:
-    """Yield a copy of a standard descriptor, and redirect the original while the block lasts.
-
-    Args:
-        number: of the descriptor.
-        instead: the file that it leads to; standard error without one.
-    """
-    own = os.dup(number)
-    other = os.dup(2) if instead is None else os.open(instead, os.O_RDONLY)
-    os.dup2(other, number)
-    os.close(other)
+def _claimed_input() -> Iterator[int]:
+    """Yield a copy of standard input, which is empty for everybody else while the block lasts."""
+    own, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     try:
         yield own
     finally:
-        os.dup2(own, number)  # the copy stays open: a thread may be reading it
+        os.dup2(own, 0)  # the copy stays open: a thread may be reading it
 
 
 def _is_closed_pipe(error: BaseException) -> bool:
@@ -314,100 +304,34 @@ def readable(line: bytes) -> str:
 
 
 class InputLines:
-    """An async iterator over the lines of a descriptor; make it in the event loop that reads them.
-
-    A thread reads one part after the other, the next when the lines of the last are taken.
+    """The lines of a descriptor, for the SDK to read in a thread; the wait for a line can be ended, as that of a file can not.
 
     Args:
-        source: the descriptor; of any kind.
+        source: the descriptor.
+        sink: that of the output: who reads nothing any more sends nothing either.
     """
 
-    def __init__(self, source: int) -> None:
+    def __init__(self, source: int, sink: int) -> None:
         self._source = source
-        self._loop = asyncio.get_running_loop()
-        self._lines: deque[bytes] = deque()
-        self._more = asyncio.Event()
-        self._taken = threading.Semaphore(0)
-        self._ended = False
-        threading.Thread(target=self._read, name="memforest-mcp-input", daemon=True).start()
+        self._woken, self._wake = os.pipe()
+        self._came = b""
+        self._events = select.poll()
+        for one in (source, self._woken):
+            self._events.register(one, select.POLLIN)
+        self._events.register(sink, 0)  # errors alone
 
     def end(self) -> None:
-        """End the iterator after the lines read so far. Call it in the event loop."""
-        self._ended = True
-        self._more.set()
+        """End the input: whoever waits for a line gets none."""
+        os.write(self._wake, b".")
 
-    def __aiter__(self) -> InputLines:
-        return self
-
-    async def __anext__(self) -> str:
-        while not self._lines:
-            if self._ended:
-                raise StopAsyncIteration
-            self._more.clear()
-            self._taken.release()
-            await self._more.wait()
-        return readable(self._lines.popleft())
-
-    def _read(self) -> None:
-        begun: list[bytes] = []
-        part = b"-"
-        while part:
-            try:
-                part = os.read(self._source, PART_BYTES)
-            except OSError:  # the other end is gone
-                part = b""
-            *whole, rest = part.split(b"\n")
-            if whole:
-                whole[0] = b"".join((*begun, whole[0]))
-                begun.clear()
-            begun.append(rest)
-            if not part:
-                whole = [last] if (last := b"".join(begun)) else []
-            elif not whole:
-                continue
-            self._taken.acquire()
-            try:
-                self._loop.call_soon_threadsafe(self._give, whole, not part)
-            except RuntimeError:  # the loop has ended before the input
-                return
-
-    def _give(self, lines: list[bytes], last: bool) -> None:
-        self._lines.extend(lines)
-        self._ended |= last
-        self._more.set()
-
-
-class OutputLines:
-    """A writer of whole texts, in order, to a descriptor.
-
-    What its reader takes at once is written without a thread; a reader who lets the rest wait holds up nobody else.
-
-    Args:
-        sink: the descriptor.
-    """
-
-    def __init__(self, sink: int) -> None:
-        self._sink = sink
-        self._parts: list[str] = []
-
-    async def write(self, text: str) -> None:
-        """Queue a text for `flush`."""
-        self._parts.append(text)
-
-    async def flush(self) -> None:
-        """Write the queued texts.
-
-        Raises:
-            OSError: if nobody reads any more.
-        """
-        data = memoryview("".join(self._parts).encode())
-        self._parts.clear()
-        # A pipe that is ready takes so many bytes without waiting: https://docs.python.org/3/library/select.html#select.PIPE_BUF
-        while data and select.select((), (self._sink,), (), 0)[1]:
-            data = data[os.write(self._sink, data[: select.PIPE_BUF]) :]
-        if data:
-            await asyncio.to_thread(self._write, data)
-
-    def _write(self, data: memoryview) -> None:
-        while data:
-            data = data[os.write(self._sink, data) :]
+    def readline(self) -> str:
+        """Return the next line; empty at the end."""
+        parts = [self._came]
+        while b"\n" not in parts[-1]:
+            if any(one != self._source for one, _ in self._events.poll()):
+                return ""
+            parts.append(os.read(self._source, PART_BYTES))
+            if not parts[-1]:
+                break
+        line, _, self._came = b"".join(parts).partition(b"\n")
+        return readable(line) + "\n" if parts[-1] or line else ""

@@ -12,8 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memforest.errors import InputError, MemForestError
 from memforest.memory.forest import AsyncMemForest
-from memforest.server.job_rows import JobEvent, JobPage, JobView
-from memforest.server.jobs import MOST_SESSIONS, Intake
+from memforest.server.jobs import MOST_SESSIONS, Intake, JobPage, JobView
 from memforest.server.rest.bodies import (
     Body,
     BudgetBody,
@@ -35,7 +34,9 @@ HEARTBEAT_S = 15
 SEND_S = 30.0
 """A client that takes nothing for so long is cut off; it comes back with ``Last-Event-ID``."""
 EXAMPLE = "5f2c9d3e8a7b4c1d9e0f1a2b3c4d5e6f"
-EVENTS = "Events `received`, `extracted`, `refreshed` and `finished`; the data of each are counts of the whole job, as JSON."
+EVENTS = (
+    "Events `progress`, and `ended` for the last one; the data of each are the job as it is then, as JSON."
+)
 
 
 IngestRequest: Any = body_of(
@@ -183,16 +184,16 @@ async def watch_job(
     after = last_event_id or "0"
     if not (after.isascii() and after.isdigit()):
         raise InputError("Last-Event-ID must be the id of an event of this job: a whole number")
-    events = await jobs.watch(who, job_id, int(after))
-    return EventSourceResponse(_stream(events, again), ping=HEARTBEAT_S, send_timeout=SEND_S)
+    changes = await jobs.watch(who, job_id, int(after))
+    return EventSourceResponse(_stream(changes, again), ping=HEARTBEAT_S, send_timeout=SEND_S)
 
 
-async def _stream(events: AsyncIterator[JobEvent], again: Again) -> AsyncIterator[ServerSentEvent]:
-    """Yield the events of a job while the caller's key is valid."""
-    async for one in events:
+async def _stream(changes: AsyncIterator[JobView], again: Again) -> AsyncIterator[ServerSentEvent]:
+    """Yield an event for each change of a job while the caller's key is valid."""
+    async for job in changes:
         try:
             await may_look(await again())
         except MemForestError:
             return
-        data = {"at": one.at.isoformat(), **one.data}
-        yield ServerSentEvent(json.dumps(data), id=str(one.id), event=one.kind)
+        kind = "ended" if job.ended else "progress"
+        yield ServerSentEvent(json.dumps(job.to_dict()), id=str(job.last_event), event=kind)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 from fastapi import Depends, Request, Response
@@ -15,10 +16,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memforest.errors import ForbiddenError
+from memforest.errors import ForbiddenError, StoreError
 from memforest.models.ledger import spent_so_far
 from memforest.server.auth import Access
-from memforest.server.job_rows import ENDED
 from memforest.server.jobs import Intake
 from memforest.server.rest.routing import SCOPES, Who, can_fail, needs, strict_router
 
@@ -70,12 +70,11 @@ class Metrics(Collector):
             ("job_watchers", "Connections that follow jobs.", self._intake.watchers),
         ):
             yield GaugeMetricFamily(f"memforest_{name}", text, value=value)
-        now = GaugeMetricFamily("memforest_jobs", "Ingest jobs that have not ended.", labels=["state"])
-        ended = CounterMetricFamily("memforest_jobs_ended", "Ingest jobs that ended.", labels=["state"])
-        for state, count in self._intake.counts().items():
-            (ended if state in ENDED else now).add_metric([state], count)
-        yield now
-        yield ended
+        jobs = GaugeMetricFamily("memforest_jobs", "Ingest jobs that are known.", labels=["state"])
+        with suppress(StoreError):  # other numbers are no worse for it; that of jobs is absent then
+            for state, count in self._intake.counts().items():
+                jobs.add_metric([state], count)
+        yield jobs
         spent = spent_so_far()
         for name, text in (
             ("calls", "Calls of models that were begun."),

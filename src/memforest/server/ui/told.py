@@ -16,7 +16,7 @@ from memforest.read.receipts import LAYERS
 from memforest.read.stored import TimelineEntry, TimelinePage, TurnPage
 from memforest.reading.states import attribute_name
 from memforest.records import EntityKind
-from memforest.server.job_rows import JobEvent
+from memforest.server.jobs import JobView
 from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
 from memforest.store.directory import file_name
 
@@ -139,8 +139,8 @@ async def events(visit: PageRequest) -> Response:
     last_id = visit.request.headers.get("last-event-id", "")
     if last_id.isascii() and last_id.isdigit() and len(last_id) < 16:
         after = int(last_id)
-    job_events = await visit.jobs.watch(visit.who, visit.needed("id"), after)
-    return StreamingResponse(_messages(visit, job_events), media_type="text/event-stream")
+    changes = await visit.jobs.watch(visit.who, visit.needed("id"), after)
+    return StreamingResponse(_messages(visit, changes), media_type="text/event-stream")
 
 
 async def cancel(visit: PageRequest) -> Response:
@@ -149,15 +149,13 @@ async def cancel(visit: PageRequest) -> Response:
     return visit.go("job", id=done.id)
 
 
-async def _messages(visit: PageRequest, job_events: AsyncIterator[JobEvent]) -> AsyncIterator[str]:
-    """Yield a message for each event, with the job's part of the page as it is then."""
-    job_id = visit.needed("id")
+async def _messages(visit: PageRequest, changes: AsyncIterator[JobView]) -> AsyncIterator[str]:
+    """Yield a message for each change of a job, with its part of the page."""
     try:
-        async for event in job_events:
+        async for job in changes:
             await visit.again()
-            view = await visit.jobs.job(visit.who, job_id)
-            lines = visit.part("job_state.html", job=view, live=True).splitlines()
-            yield f"id: {event.id}\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
+            lines = visit.part("job_state.html", job=job, live=True).splitlines()
+            yield f"id: {job.last_event}\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
     except MemForestError:  # the key holds no more, or the job was deleted; the page says so when read again
         pass
     yield ENDED
