@@ -9,17 +9,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from memforest.integrations.mem0_routes import INSTEAD, REFUSED, WITHOUT_EFFECT, Add, Search
+from memforest.integrations.openai_routes import Comparison, VectorSearch
+from memforest.integrations.records import OPS, PLACES
 from memforest.server.rest.app import COMPAT_ROUTERS
-from memforest.server.rest.compat import (
-    INSTEAD,
-    REFUSED,
-    WITHOUT_EFFECT,
-    Add,
-    Comparison,
-    Search,
-    VectorSearch,
-)
-from memforest.server.rest.compat_records import OPS, PLACES
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
 INNER = {"query", "messages", "filters"}

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.server.rest.compat import VectorSearch
-from memforest.server.rest.compat_records import Filter, fields_in, matches, read_mem0, users_of
+from memforest.integrations.openai_routes import VectorSearch
+from memforest.integrations.records import Filter, fields_in, matches, read_mem0, users_of
 
 
 def utc(*parts: int) -> datetime:

@@ -17,11 +17,11 @@ from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
 from memforest.errors import NotFoundError
+from memforest.integrations import records
+from memforest.integrations.mem0_routes import INSTEAD
+from memforest.integrations.records import seal, unseal
 from memforest.memory.forest import AsyncMemForest
 from memforest.models import HashEmbedder
-from memforest.server.rest import compat_records
-from memforest.server.rest.compat import INSTEAD
-from memforest.server.rest.compat_records import seal, unseal
 from memforest.testing import FrozenClock
 
 MESSAGES = [
@@ -243,12 +243,12 @@ def test_pages_are_whole(mem0: Client) -> None:
 
 def test_a_filter_looks_through_so_many(mem0: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, and not without end."""
-    monkeypatch.setattr(compat_records, "MAX_PAGE", 2)
+    monkeypatch.setattr(records, "MAX_PAGE", 2)
     for number in range(5):
         mem0.add(messages=f"I bought lamp {number}.", run_id="r")
     wanted = {"user_id": "alice", "run_id": "r"}
     assert len(mem0.all(wanted)) == 5
-    monkeypatch.setattr(compat_records, "MOST_SCANNED", 4)
+    monkeypatch.setattr(records, "MOST_SCANNED", 4)
     answer = mem0("POST", "/v3/memories/", {"filters": wanted})
     assert answer.status_code == 422
     assert "more than 4 memories" in answer.json()["detail"]

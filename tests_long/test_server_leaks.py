@@ -30,12 +30,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests_long.leaking import AGAIN, COOKIE, MCP, USERS, Drawn, Request, Tenant, unwrapped
 
 from memforest import Config
+from memforest.integrations.records import seal
 from memforest.models import HashEmbedder
 from memforest.server.access import KeyedAccess
 from memforest.server.auth import AccessSettings
 from memforest.server.commands import with_log
 from memforest.server.keys import KeyStore
-from memforest.server.rest.compat_records import seal
 from memforest.server.serving import ServerSettings, create_server
 
 REQUESTS = 500

@@ -26,12 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest import __version__
 from memforest.config import Config
 from memforest.errors import MemForestError
+from memforest.integrations import mem0_routes, openai_routes
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere, place_of_origin
 from memforest.server.jobs import Intake, IntakeBounds
-from memforest.server.rest import compat, job_routes, memory_routes, metrics, openapi, problems, user_routes
+from memforest.server.rest import job_routes, memory_routes, metrics, openapi, problems, user_routes
 from memforest.server.rest.metrics import Measured, Metrics
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
@@ -302,7 +303,7 @@ def drain(app: FastAPI) -> None:
 ROUTERS = (user_routes.routes, memory_routes.routes, job_routes.job_routes)
 """The routes below ``/v1``, in the order of the document."""
 
-COMPAT_ROUTERS: tuple[APIRouter, ...] = (compat.mem0, compat.openai)
+COMPAT_ROUTERS: tuple[APIRouter, ...] = (mem0_routes.routes, openai_routes.routes)
 """Facades for clients of other memories, outside of the document (docs/compat.md)."""
 
 CORS: dict[str, Any] = {

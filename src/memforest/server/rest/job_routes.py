@@ -95,7 +95,6 @@ JobId = Annotated[
     ),
 ]
 LOOK: dict[str, Any] = {"scopes": "read or write", "dependencies": [Depends(may_look)]}
-_JOB = {"parameters": {"job_id": "$response.body#/id"}}
 
 
 @job_routes.post(
@@ -113,9 +112,6 @@ _JOB = {"parameters": {"job_id": "$response.body#/id"}}
                 "description": "All that can be stored is.",
                 "headers": {
                     "Location": {"description": "where the job is told of", "schema": {"type": "string"}}
-                },
-                "links": {
-                    verb: {"operationId": verb, **_JOB} for verb in ("get_job", "watch_job", "cancel_job")
                 },
             }
         },

@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 document of the app: what FastAPI makes of the routes, and what it cannot know.
 
-It shows one answer of each operation and status, from a run of the app (``make docs`` writes them anew), and a problem of each
-status.
+It shows one answer of each operation, from a run of the app (``make docs`` writes them anew).
 """
 
 from __future__ import annotations
@@ -13,58 +12,28 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from memforest import errors
 from memforest.server.auth import KEY_HEADER
-from memforest.server.rest.problems import MEDIA_TYPE, WrongField, answer_of, http_problem, problem_of
+from memforest.server.rest.problems import MEDIA_TYPE
 from memforest.server.rest.routing import can_fail
 
 FILE = "examples.json"
 EVENT = (
-    "id: 1\r\nevent: received\r\n"
-    'data: {"at": "2026-03-02T09:00:00+00:00", "turns": 1, "sessions": 1, "received": 1, "done": 0, "chunks": 0, '
-    '"chunks_done": 0, "chunks_failed": 0}\r\n\r\n'
+    "id: 1\r\nevent: progress\r\n"
+    'data: {"id": "5f2c9d3e8a7b4c1d9e0f1a2b3c4d5e6f", "state": "running", "sessions": 2, "done": 1}\r\n\r\n'
 )
 METRICS = 'memforest_http_requests_total{method="GET",route="/livez",status="200"} 1.0\n'
 _TEXTS = {"text/event-stream": EVENT, "text/plain": METRICS}
 
 
-def _problems() -> dict[int, dict[str, Any]]:
-    """Return an example problem for each status."""
-    wrong = WrongField(pointer="/body/top_k", detail="Input should be less than or equal to 1000")
-    made = (
-        http_problem(400, "the connection ended before the body did"),
-        answer_of(errors.UnauthenticatedError("no valid key or token came with the request")),
-        answer_of(errors.ForbiddenError("this needs a key with the scope write")),
-        answer_of(errors.NotFoundError("there is no session 'monday'")),
-        answer_of(errors.SessionConflictError("turn 0 of session 'monday' is stored otherwise")),
-        http_problem(408, "the body did not come in time"),
-        http_problem(413, "the body has more than 10,000,000 bytes; send it in parts"),
-        http_problem(415, "the body must be JSON, with Content-Type: application/json"),
-        problem_of(errors.InputError, f"{wrong.pointer}: {wrong.detail}", [wrong]),
-        answer_of(errors.StoreLockedError("")),
-        answer_of(errors.RateLimitError("too many requests; try again in 5 s", retry_after_s=5.0)),
-        http_problem(500, "the server met an error that it did not expect; its log says where"),
-        answer_of(errors.ModelUnavailableError("")),
-        answer_of(errors.StoreWriteError("database or disk is full")),
-    )
-    return {one.status_code: json.loads(bytes(one.body)) for one in made}
-
-
 def add_examples(document: dict[str, Any]) -> None:
     """Add examples of answers to the operations of a document."""
     answers = json.loads((files("memforest.server.rest") / FILE).read_text(encoding="utf-8"))
-    problems = _problems()
-    shown = document["components"].setdefault("examples", {})
     for methods in document["paths"].values():
         for operation in methods.values():
             own = answers.get(operation["operationId"], {})
             for status, response in operation["responses"].items():
                 for kind, content in response.get("content", {}).items():
-                    if kind == MEDIA_TYPE and int(status) in problems:
-                        name = f"problem-{status}"
-                        shown[name] = {"value": problems[int(status)]}
-                        content["examples"] = {name: {"$ref": f"#/components/examples/{name}"}}
-                    elif status in own and kind == "application/json":
+                    if status in own and kind == "application/json":
                         content["examples"] = {"example": {"value": own[status]}}
                     elif kind in _TEXTS:
                         content["examples"] = {"example": {"value": _TEXTS[kind]}}
@@ -106,23 +75,6 @@ SECURITY: dict[str, dict[str, str]] = {
     },
 }
 """How a caller may say who it is; any one of them will do."""
-
-_FACT = {"fact_id": "$response.body#/facts/0/fact_id"}
-_FACT_AGAIN = {"fact_id": "$request.path.fact_id"}
-_SESSION = {"session_id": "$request.path.session_id"}
-_UNDO = {"undo": {"key": "$response.body#/key"}}
-LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
-    ("register_user", "user", {"has_user": {}, "stats": {}, "add": {}, "search": {}, "delete_user": {}}),
-    ("ingest_session", "session", {"turns": _SESSION, "delete_session": _SESSION, "search": {}, "list": {}}),
-    ("add", "session", {"turns": {"session_id": "$response.body#/session_id"}, "list": {}}),
-    ("list", "fact", dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT)),
-    ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
-    ("update", "correction", _UNDO),
-    ("remember", "correction", _UNDO),
-    ("pin", "correction", _UNDO),
-    ("forget", "correction", _UNDO),
-)
-"""Operation -> where its ids lead to."""
 
 _EXTRA = {
     "VerifyReport": {"ok": {"type": "boolean", "description": "nothing is wrong"}},
@@ -170,7 +122,6 @@ def document(app: FastAPI) -> dict[str, Any]:
     made["components"]["securitySchemes"] = SECURITY
     for one in operations:
         _as_json(one)
-        _link(one)
         if "401" in one["responses"]:
             one["security"] = [{name: []} for name in SECURITY]
     asked = _reached((one.get("requestBody") for one in operations), schemas)
@@ -213,21 +164,6 @@ def _as_json(operation: dict[str, Any]) -> None:
         if kind is not None:
             del one["schema"]
             one["content"] = {kind: {"schema": {"type": "object"}}}
-
-
-def _link(operation: dict[str, Any]) -> None:
-    """Add the links that the ids in a response lead to."""
-    for source, name, targets in LINKS:
-        if operation["operationId"] == source:
-            for status, response in operation["responses"].items():
-                if status in ("200", "201"):
-                    response["links"] = {
-                        f"{target}_by_{name}": {
-                            "operationId": target,
-                            "parameters": {"user_id": "$request.path.user_id", **dict(more)},
-                        }
-                        for target, more in targets.items()
-                    } | response.get("links", {})
 
 
 def _reached(parts: Any, schemas: dict[str, Any]) -> set[str]:

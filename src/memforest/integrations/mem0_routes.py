@@ -1,39 +1,34 @@
-"""Facades for clients of other memories: mem0's routes, as its client `mem0ai` 2.2 calls them, and OpenAI's search of a vector store.
+"""The routes of mem0's server, as its client `mem0ai` 2.2 calls them, over the verbs of memforest.
 
-What they mean here, and what is not mapped, is told in docs/compat.md. Their bodies refuse unknown fields, and their routes are left
-out of the OpenAPI description.
+What they mean here, and what is not mapped, is told in docs/compat.md. Their bodies refuse unknown fields, and they are left out
+of the OpenAPI description.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, timedelta, timezone
 from typing import Annotated, Any, ClassVar, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from memforest.errors import IdempotencyError, InputError, MemForestError, NotFoundError, TimestampError
+from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
+from memforest.integrations import records
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import IngestResult
 from memforest.reading.timestamps import parse_timestamp
 from memforest.server.auth import Scope
-from memforest.server.rest import compat_records as records
-from memforest.server.rest import problems
 from memforest.server.rest.bodies import Id, Many
 from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
 MEM0 = "/compat/mem0"
-OPENAI = "/compat/openai/v1"
 
 _EXTRACTED = "What is extracted is set by the server's configuration."
 _LEFT_OUT = "Leave out of the messages what is not to be kept, or delete it."
@@ -235,12 +230,7 @@ class Batch(StrictBody):
     memories: Annotated[Many[One], Field(min_length=1, max_length=1000)]
 
 
-mem0 = APIRouter(prefix=MEM0, route_class=KeyedRoute, include_in_schema=False)
-
-_REST = PathConvertor()
-# The rest of a path, whatever is in it: a user's id may hold a line break.
-_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
-register_url_convertor("rest", _REST)
+routes = APIRouter(prefix=MEM0, route_class=KeyedRoute, include_in_schema=False)
 
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
 
@@ -249,13 +239,13 @@ def _needs(scope: Scope) -> dict[str, Any]:
     return {"dependencies": [needs(scope)], "response_model": None}
 
 
-@mem0.get("/v1/ping/")
+@routes.get("/v1/ping/")
 async def ping(who: Who) -> dict[str, Any]:
     """Confirm that the key is valid. Organisation and project are fixed: a tenant here has neither."""
     return {"status": "ok", "org_id": "memforest", "project_id": "default", "user_email": None}
 
 
-@mem0.post("/v3/memories/add/", **_needs("write"))
+@routes.post("/v3/memories/add/", **_needs("write"))
 async def add(
     request: Request,
     body: Add,
@@ -307,7 +297,7 @@ async def _added_at_its_time(handle: AsyncUserMemory, body: Add, key: str | None
         return await handle.add(body.turns(), session_id=f"{beside}-{said.isoformat()}", **options)
 
 
-@mem0.get("/v1/event/{event_id}/", **_needs("read"))
+@routes.get("/v1/event/{event_id}/", **_needs("read"))
 async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     """Return the status of the session that was added to."""
     sealed = records.unseal(event_id, who, "e")
@@ -319,24 +309,11 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     raise records.no_such_memory()
 
 
-async def _searched(
-    memories: list[records.Memories], queries: list[str], wanted: records.Filter, most: int, **options: Any
-) -> list[records.Memory]:
-    """Return what any of the queries finds in any of the memories, each once, best first."""
-    found: dict[str, records.Memory] = {}
-    for one in memories:
-        for query in queries:
-            for record in await one.search(query, wanted, most, **options):
-                known = found.get(record.fields["id"], record)
-                found[record.fields["id"]] = max(known, record, key=lambda one: one.score)
-    return sorted(found.values(), key=lambda record: -record.score)[:most]
-
-
-@mem0.post("/v3/memories/search/", **_needs("read"))
+@routes.post("/v3/memories/search/", **_needs("read"))
 async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     """Return the memories that answer a query and pass a filter, best first."""
     wanted = body.wanted()
-    found = await _searched(
+    found = await records.search(
         records.meant(forest, who, wanted),
         [body.query],
         wanted,
@@ -347,7 +324,7 @@ async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     return {"results": [record.shown(body.fields, score=record.score) for record in found]}
 
 
-@mem0.post("/v3/memories/", **_needs("read"))
+@routes.post("/v3/memories/", **_needs("read"))
 async def get_all(
     request: Request,
     body: List,
@@ -372,13 +349,13 @@ async def get_all(
     }
 
 
-@mem0.get("/v1/memories/{memory_id}/", **_needs("read"))
+@routes.get("/v1/memories/{memory_id}/", **_needs("read"))
 async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     """Return one memory under its id; a corrected one with its newest text."""
     return {**(await _found(memory_id, forest, who)).shown(), "id": memory_id}
 
 
-@mem0.get("/v1/memories/{memory_id}/history/", **_needs("read"))
+@routes.get("/v1/memories/{memory_id}/history/", **_needs("read"))
 async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
     """Return the history of one memory, oldest first."""
     sealed = records.unseal(memory_id, who)
@@ -400,14 +377,14 @@ async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, An
     return [{"id": f"{memory_id}:{number}", **own, **one} for number, one in enumerate(told or [first])]
 
 
-@mem0.put("/v1/memories/{memory_id}/", **_needs("write"))
+@routes.put("/v1/memories/{memory_id}/", **_needs("write"))
 async def update(memory_id: str, body: Update, forest: Forest, who: Who) -> dict[str, Any]:
     """Correct the text or the start time of a memory."""
     await _update(await _found(memory_id, forest, who), body, forest)
     return await get(memory_id, forest, who)
 
 
-@mem0.delete("/v1/memories/{memory_id}/", **_needs("delete"))
+@routes.delete("/v1/memories/{memory_id}/", **_needs("delete"))
 async def delete(memory_id: str, forest: Forest, who: Who, delete_linked: bool = False) -> dict[str, str]:
     """Delete a memory with the words that it was made from."""
     if delete_linked:
@@ -418,7 +395,7 @@ async def delete(memory_id: str, forest: Forest, who: Who, delete_linked: bool =
     return {"message": "Memory deleted successfully!"}
 
 
-@mem0.put("/v1/batch/", **_needs("write"))
+@routes.put("/v1/batch/", **_needs("write"))
 async def batch_update(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     """Correct several memories, one after the other; all have to exist."""
     if any(one.text is None and one.timestamp is None for one in body.memories):
@@ -429,7 +406,7 @@ async def batch_update(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     return {"message": f"Successfully updated {len(body.memories)} memories"}
 
 
-@mem0.delete("/v1/batch/", **_needs("delete"))
+@routes.delete("/v1/batch/", **_needs("delete"))
 async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     """Delete several memories, one after the other; all have to exist."""
     for record in [await _found(one.memory_id, forest, who) for one in body.memories]:
@@ -439,7 +416,7 @@ async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
-@mem0.delete("/v1/memories/", **_needs("delete"))
+@routes.delete("/v1/memories/", **_needs("delete"))
 async def delete_all(
     request: Request, query: Annotated[DeleteAll, Query()], forest: Forest, who: Who
 ) -> dict[str, str]:
@@ -508,7 +485,7 @@ async def _delete(record: records.Memory, forest: AsyncMemForest) -> None:
         await handle.delete(record.fact.fact_id)
 
 
-@mem0.get("/v1/entities/")
+@routes.get("/v1/entities/")
 async def entities(
     forest: Forest, who: Who, page: Page = 1, page_size: Annotated[int, Query(ge=1, le=10_000)] = 10_000
 ) -> dict[str, Any]:
@@ -530,7 +507,7 @@ async def entities(
     }
 
 
-@mem0.delete("/v2/entities/{kind}/{name:rest}", **_needs("delete"))
+@routes.delete("/v2/entities/{kind}/{name:rest}", **_needs("delete"))
 async def delete_entity(
     kind: Literal["user", "agent", "app", "run"], name: str, forest: Forest, who: Who
 ) -> dict[str, str]:
@@ -549,7 +526,7 @@ async def delete_entity(
     return {"message": "Entity deleted successfully!"}
 
 
-@mem0.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+@routes.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def not_mapped(path: str, who: Who) -> None:
     """Answer 501 to unmapped paths, so that a missing feature does not look like a missing memory."""
     for beginning, (what, instead) in INSTEAD.items():
@@ -560,124 +537,3 @@ async def not_mapped(path: str, who: Who) -> None:
     raise unmapped(
         "This route", "docs/compat.md lists what is mapped; /openapi.json, the routes of the server."
     )
-
-
-class OpenAIRoute(KeyedRoute):
-    """A route whose errors are problems that OpenAI's client can read too, in ``error``."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which answers errors itself."""
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except (MemForestError, HTTPException, RequestValidationError) as error:
-                handlers = request.app.exception_handlers
-                answer = await next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)(
-                    request, error
-                )
-            body = json.loads(answer.body)
-            body["error"] = {
-                "message": body["detail"],
-                "type": "invalid_request_error" if answer.status_code < 500 else "server_error",
-                "code": body["type"].rpartition(":")[2],
-                "param": None,
-            }
-            del answer.headers["content-length"]
-            return JSONResponse(body, answer.status_code, answer.headers, problems.MEDIA_TYPE)
-
-        return handled
-
-
-openai = APIRouter(prefix=OPENAI, route_class=OpenAIRoute, include_in_schema=False)
-
-MOST_ATTRIBUTES = 16
-MOST_KEY_CHARS = 64
-MOST_VALUE_CHARS = 512
-"""How much OpenAI allows of attributes: a client may check it."""
-
-Text = Annotated[str, Field(min_length=1)]
-
-
-class Comparison(StrictBody):
-    """A filter on an attribute."""
-
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
-    key: Text
-    value: Any
-
-    def read(self) -> records.Filter:
-        """Return it as a filter."""
-        return records.condition(("attributes", self.key), self.type, self.value)
-
-
-class Compound(StrictBody):
-    """Filters of which all or any have to pass."""
-
-    type: Literal["and", "or"]
-    filters: Annotated[Many[Comparison | Compound], Field(min_length=1)]
-
-    def read(self) -> records.Filter:
-        """Return it as a filter."""
-        return records.Filter(
-            "all" if self.type == "and" else "any", tuple(one.read() for one in self.filters)
-        )
-
-
-class Ranking(StrictBody):
-    """``ranking_options``: rankers are accepted and change nothing, as the server has one of its own."""
-
-    ranker: Literal["none", "auto", "default-2024-11-15"] = "auto"
-    score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-
-def _listed(given: Any) -> Any:
-    return [given] if isinstance(given, str) else given
-
-
-class VectorSearch(StrictBody):
-    """The body of a search."""
-
-    query: Annotated[list[Text], Field(min_length=1, max_length=16), BeforeValidator(_listed)]
-    filters: Annotated[Comparison | Compound | None, BeforeValidator(records.bounded)] = None
-    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
-    ranking_options: Ranking = Ranking()
-    rewrite_query: bool = False
-
-
-@openai.post("/vector_stores/{user:rest}/search", **_needs("read"))
-async def search_store(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
-    """Search a user's memory; several queries run one after the other, and each result is returned once.
-
-    Raises:
-        NotFoundError: if the caller may not see that user.
-    """
-    found = await _searched(
-        [records.Memories(forest, who.user_id(user))],
-        body.query,
-        records.Filter() if body.filters is None else body.filters.read(),
-        body.max_num_results,
-        least=body.ranking_options.score_threshold,
-    )
-    return {
-        "object": "vector_store.search_results.page",
-        "search_query": body.query,
-        "data": [_result(record) for record in found],
-        "has_more": False,
-        "next_page": None,
-    }
-
-
-def _result(record: records.Memory) -> dict[str, Any]:
-    kept = {
-        key[:MOST_KEY_CHARS]: value[:MOST_VALUE_CHARS] if isinstance(value, str) else value
-        for key, value in list(record.fields["attributes"].items())[:MOST_ATTRIBUTES]
-    }
-    return {
-        "file_id": record.fields["id"],
-        "filename": record.session_id,
-        "score": record.score,
-        "attributes": kept,
-        "content": [{"type": "text", "text": record.fields["memory"]}],
-    }

@@ -11,11 +11,13 @@ import base64
 import binascii
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from math import exp
 from typing import Any, Literal, NamedTuple
+
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.forest import AsyncMemForest
@@ -25,6 +27,11 @@ from memforest.reading.timestamps import parse_timestamp
 from memforest.server.auth import Principal
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 from memforest.times import shown
+
+_REST = PathConvertor()
+# The rest of a path, whatever is in it: a user's id may hold a line break.
+_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
+register_url_convertor("rest", _REST)
 
 LABELS = ("agent_id", "app_id", "run_id")
 """Who and what a turn belongs to besides its user; kept with the turn's metadata."""
@@ -503,3 +510,16 @@ def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memori
     if len(named) > MOST_USERS:
         raise InputError(f"the filter names {len(named)} users; {MOST_USERS} at most")
     return [Memories(forest, user) for user in sorted(named)]
+
+
+async def search(
+    memories: Sequence[Memories], queries: Sequence[str], wanted: Filter, most: int, **options: Any
+) -> list[Memory]:
+    """Return what any of the queries finds in any of the memories, each once, best first."""
+    found: dict[str, Memory] = {}
+    for one in memories:
+        for query in queries:
+            for record in await one.search(query, wanted, most, **options):
+                known = found.get(record.fields["id"], record)
+                found[record.fields["id"]] = max(known, record, key=lambda one: one.score)
+    return sorted(found.values(), key=lambda record: -record.score)[:most]
