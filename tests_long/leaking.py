@@ -20,7 +20,7 @@ AGAIN = "wimberly-again"
 """The same name of a write, by both tenants."""
 MCP = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
 COOKIE = "memforest_ui"
-_CODED = re.compile(r"[A-Za-z0-9_\-+/]{16,}")
+_CODED = re.compile(r"[A-Za-z0-9_\-+]{16,}|(?<=/)[A-Za-z0-9_\-+/]{16,}")
 _LISTED = {"next_cursor": "cursor", "next": "after", "id": "job_id"}
 """What a listing calls it -> what the next request calls it."""
 
@@ -82,7 +82,7 @@ class Tenant:
         for one in value if isinstance(value, list) else ():
             self.learn(one)
         for name, one in value.items() if isinstance(value, dict) else ():
-            if name in ("fact_id", "next_cursor", "next", "key") or (name == "id" and "refreshed" in value):
+            if name in ("fact_id", "next_cursor", "next", "key") or (name == "id" and "chunks_done" in value):
                 self.seen(_LISTED.get(str(name), str(name)), one)
             self.learn(one)
 
@@ -108,7 +108,8 @@ class Request:
 def unwrapped(text: str) -> str:
     """Return what stands in base64 in a text, as in cursors and in the ids of mem0's facade."""
     found = []
-    for one in _CODED.findall(text):
+    # A path is no base64, whatever its parts are.
+    for one in [part for found in _CODED.findall(text) for part in (found, *found.split("/"))]:
         try:
             plain = base64.b64decode(one + "=" * (-len(one) % 4), altchars=b"-_")
         except (binascii.Error, ValueError):

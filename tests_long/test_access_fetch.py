@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import IssuerUnavailableError
-from memforest.server.tokens import MOST_BYTES, fetcher
+from memforest.server.access import MOST_BYTES, fetcher
 
 PAGES: dict[str, tuple[int, bytes]] = {
     "/good": (200, b'{"issuer": "me"}'),

@@ -29,10 +29,9 @@ from tests_long.test_access_keys import Watch, let_in
 from tests_long.worlds import fast_config
 
 from memforest.errors import IssuerUnavailableError, UnauthenticatedError
-from memforest.server.access import KeyedAccess
+from memforest.server.access import DISCOVERY, Issuer, KeyedAccess
 from memforest.server.auth import AccessSettings, IssuerSettings, Principal
 from memforest.server.keys import KeyStore
-from memforest.server.tokens import DISCOVERY, Issuer
 from memforest.testing import FrozenClock
 
 ISSUER, AUDIENCE = "https://id.example/realm", "memforest"
@@ -477,7 +476,7 @@ def test_an_issuer_without_the_extra_is_refused_at_once(missing: str) -> None:
     script = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from memforest.server.auth import IssuerSettings\n"
-        "from memforest.server.tokens import Issuer\n"
+        "from memforest.server.access import Issuer\n"
         "from memforest.errors import ConfigError\n"
         "try:\n"
         "    Issuer(IssuerSettings('https://id.example', 'a'))\n"

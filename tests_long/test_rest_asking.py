@@ -28,18 +28,17 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def said(found: dict[str, list[dict[str, str]]]) -> list[str]:
     """Return what is quoted."""
-    return [one["quote"] for one in found["evidence"]]
+    return [one.get("quote", one["text"]) for one in found["evidence"]]
 
 
 def test_a_question_finds_what_was_said(client: Client) -> None:
-    """With sources, times with an offset, and the plan."""
+    """With sources, and times with an offset."""
     found = client("POST", f"{BASE}/search", 200, json={"question": WHERE})
     assert {"I live in Davis.", "I moved to Miami."} <= set(said(found))
     best = found["evidence"][0]
     assert best["sources"][0]["session_id"] in ("first", "second")
     assert best["said"].endswith("+00:00")
     assert found["reference_date"] == "2024-06-01T12:00:00+00:00"
-    assert found["plan"]["kind"]
 
 
 def test_the_same_question_is_answered_alike(client: Client) -> None:
@@ -84,11 +83,37 @@ def test_options_have_the_names_of_the_verb(client: Client, options: dict[str, o
 
 
 def test_why_something_was_found(client: Client) -> None:
-    """With `explain` the trace tells."""
+    """With `explain` the answer is whole: the plan, the trace, and the parts of each score."""
     plain = client("POST", f"{BASE}/search", 200, json={"question": WHERE})
     told = client("POST", f"{BASE}/search", 200, json={"question": WHERE, "explain": True})
-    assert "explain" not in plain["trace"]
+    assert not {"trace", "plan"} & plain.keys()
     assert told["trace"]["explain"]
+    assert told["plan"]["kind"]
+    assert not any("scores" in one or None in one.values() for one in plain["evidence"])
+    assert all(one["scores"] and one["quote"] for one in told["evidence"])
+    asked = client("POST", f"{BASE}/ask", 200, json={"question": WHERE, "explain": True})
+    assert asked["result"]["trace"]
+
+
+def test_an_answer_has_each_piece_once(client: Client) -> None:
+    """Ten pieces of some two hundred characters take at most 8 kB; a text is there once."""
+    turns = [
+        {
+            "role": "user",
+            "content": f"On day {n} I repaired the kitchen table, {n} screws. " + 12 * "It wobbled. ",
+        }
+        for n in range(12)
+    ]
+    client("PUT", "/v1/users/carla/sessions/table", 201, json={"turns": turns, "timestamp": "2024-05-01"})
+    response = client.raw(
+        "POST", "/v1/users/carla/search", json={"question": "When was the table repaired?", "top_k": 10}
+    )
+    found = response.json()["evidence"]
+    assert (len(found), len(response.content) <= 8_000) == (10, True), len(response.content)
+    for one in found:
+        assert response.text.count(one["text"][:30]) <= 2, (
+            "the piece, and the whole turn where that is longer"
+        )
 
 
 def test_an_answer_has_its_citations(client: Client) -> None:

@@ -25,7 +25,7 @@ from memforest.errors import UnauthenticatedError
 from memforest.server import jobs
 from memforest.server.auth import Principal
 from memforest.server.jobs import JobView
-from memforest.server.rest.job_routes import _stream
+from memforest.server.rest.user_routes import _stream
 
 SENT = {"sessions": [{"user_id": "ana", "session_id": "first", "turns": TURNS}]}
 

@@ -67,7 +67,9 @@ def test_what_differs_between_two_times(client: Client) -> None:
     found = client("GET", f"{BASE}/diff?a=2024-05-02&b=2024-05-30", 200)
     moved = [one for one in found["entries"] if one["attribute"] == "residence"]
     assert [(one["change"], one["before"], one["after"]) for one in moved] == [("changed", "Davis", "Miami")]
-    client("GET", f"{BASE}/diff?a=2024-05-02", 422)
+    until_now = client("GET", f"{BASE}/diff?a=2024-05-02", 200)
+    assert until_now["b"] == "2024-06-01T12:00:00+00:00"
+    client("GET", f"{BASE}/diff", 422)
     client("GET", f"{BASE}/diff?a=2024-05-02&b=2024-05-30&entity=Zoe", 404)
 
 

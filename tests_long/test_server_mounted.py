@@ -105,6 +105,6 @@ def test_memories_are_closed_with_the_host_and_used_beside_it(folder: Path) -> N
         with MemForest(folder, config) as forest:
             forest.user("ana").add("I moved to Miami.")
         found = client.post("/m/v1/users/ana/search", json={"question": "Where does she live?"}).json()
-        assert "I moved to Miami." in {one["quote"] for one in found["evidence"]}
+        assert "I moved to Miami." in {one["text"] for one in found["evidence"]}
     assert list(folder.glob("*.db"))
     assert not list(folder.glob("*-wal"))

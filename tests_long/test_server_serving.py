@@ -34,7 +34,7 @@ from memforest.memory.together import Readiness
 from memforest.models import HashEmbedder
 from memforest.server.auth import Principal
 from memforest.server.jobs import Intake
-from memforest.server.rest import job_routes as routes
+from memforest.server.rest import user_routes as routes
 from memforest.server.rest.app import Health, operating
 from memforest.server.serving import END_S, ServerSettings, Serving, _ending
 

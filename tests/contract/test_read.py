@@ -200,6 +200,26 @@ def test_two_names_can_be_decided_to_be_one_and_apart(anna: UserMemory) -> None:
     assert anna.verify().ok
 
 
+def test_names_that_may_be_one_are_proposed(anna: UserMemory) -> None:
+    """One begins or ends with the other, and with no third; what a person decides is proposed no more."""
+    for said in ("I drive a Skoda Fabia.", "My Skoda is at the garage.", "The Fabia is too small, says Lena Ruiz."):
+        anna.add(said)
+    anna.add("I moved from York to New York.")
+
+    def proposed() -> dict[str, tuple[str, ...]]:
+        return {one.name: one.perhaps for one in anna.entities() if one.perhaps}
+
+    assert {name: sorted(some) for name, some in proposed().items()} == {
+        "Skoda": ["Skoda Fabia"],
+        "Fabia": ["Skoda Fabia"],
+        "Skoda Fabia": ["Fabia", "Skoda"],
+    }
+    anna.merge_entities("Skoda", "Skoda Fabia")
+    assert "Fabia" in proposed()
+    anna.merge_entities("Fabia", "Skoda Fabia")
+    assert proposed() == {}
+
+
 def test_every_reader_knows_that_two_names_are_one(anna: UserMemory) -> None:
     """Timeline, list and answers are of the person, whichever name is asked with; a split takes that back."""
     anna.add({"speaker": "Anna", "content": "Gustav lives in Metz."}, session_id="x")

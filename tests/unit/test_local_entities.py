@@ -85,3 +85,24 @@ def test_topics_are_content_words() -> None:
     assert "support group" in topics
     assert len(topics) <= 3
     assert find_topics("It is so very much.") == ()
+
+
+@each(
+    ("sentence", "names"),
+    [
+        ("I work Thursdays and the first of May.", []),
+        ("Merry Christmas everyone!", []),
+        ("I love Christmas in York.", ["Christmas", "York"]),
+        ("I met Dr Sun and Mr. Will today.", ["Dr Sun", "Will"]),
+        ("We took the Great Western Railway.", ["Great Western Railway"]),
+        ("Great Expectations is long.", ["Expectations"]),
+        ("Kershaw & Sons fixed it.", ["Kershaw & Sons"]),
+        ("He is in year III already.", []),
+        ("Nikhil is late.", ["Nikhil"]),
+        ("Hopefully it rains.", []),
+        ("Someone rang.", []),
+    ],
+)
+def test_names_are_what_a_person_would_call_so(sentence: str, names: list[str]) -> None:
+    """No days, wishes and numbers; titles, and words that are ordinary elsewhere, where they belong to a name."""
+    assert [one.name for one in find_mentions(sentence, participants=PEOPLE)] == names

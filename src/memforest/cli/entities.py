@@ -64,9 +64,8 @@ def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
         return ", ".join(f"{name} {count}" for name, count in one.names.items())
 
     def why(one: Entity) -> str:
-        return "; ".join(
-            f"{each.name} = {each.into} ({each.rule} {each.score:.2f})" for each in one.decisions
-        )
+        told = [f"{each.name} = {each.into} ({each.rule} {each.score:.2f})" for each in one.decisions]
+        return "; ".join([*told, *(f"perhaps {name}" for name in one.perhaps)])
 
     def body(one: Entity) -> Text:
         return with_origin(clean(names(one), TEXT_CHARS), clean(why(one), TEXT_CHARS))

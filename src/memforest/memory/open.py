@@ -41,7 +41,7 @@ from memforest.store.connections import RESTORE, Tx, check_cipher
 from memforest.store.database import Database, ensure_schema
 from memforest.store.directory import file_name, is_own_name, is_there, make_directory, memory_files
 from memforest.store.files import unfinished
-from memforest.store.upkeep import recrypt
+from memforest.store.upkeep import purge, recrypt
 from memforest.text import cut
 from memforest.trees.attached import Attached
 
@@ -109,7 +109,7 @@ def open_memory(
     memory = Memory(db, user_id, stored["label"], kept, opened)
     if "sweep" in stored:  # a deletion was interrupted
         memory.sweep()
-        db.unfinished = True
+        purge(db)
     return memory
 
 

@@ -52,7 +52,8 @@ class Entity(Result):
 
     `names` are the names that it was seen by, with how often, the most frequent first. `role` is ``"speaker"`` of who takes
     part in a conversation, else ``"named"``. `supports` is the number of statements that name it, and `salience` their share
-    of those that name the most named entity, 0 to 1. `decisions` say why names that differ are one entity; `split_entity` keeps one of them apart.
+    of those that name the most named entity, 0 to 1. `decisions` say why names that differ are one entity; `split_entity` keeps one of them apart. `perhaps` are the names of others
+    that may be the same, as "Fabia" and "Skoda Fabia": a person who knows it says so by `merge_entities`.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Entity(Result):
     supports: int
     salience: float
     decisions: tuple[EntityDecision, ...] = ()
+    perhaps: tuple[str, ...] = ()
 
     def _line(self) -> str:
         also = [name for name in self.names if name != self.name]
@@ -552,7 +554,8 @@ def _named(context: ViewContext, graph: Graph, name: str) -> NamedRow:
 
 
 def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[Entity]:
-    names, spelled = called(context, graph, places)
+    proposed = _proposed(graph, places)
+    names, spelled = called(context, graph, {*places, *(one for some in proposed.values() for one in some)})
     shown = {row: place for place in places for row in graph.members[place]}
     decided: dict[int, list[EntityDecision]] = {place: [] for place in places}
     stored = context.snapshot.unjoined.entities
@@ -573,6 +576,28 @@ def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[En
             supports=int(graph.supports[place]),
             salience=round(int(graph.supports[place]) / max(most, 1), 4),
             decisions=tuple(decided[place]),
+            perhaps=tuple(names[one] for one in proposed.get(place, ())),
         )
         for place in places
     ]
+
+
+def _proposed(graph: Graph, places: Collection[int]) -> dict[int, list[int]]:
+    """Return, of each place, those that it may be one with: the name of one begins or ends the name of the other, and of no third.
+
+    "York" is no part of "New York": a place has its words for itself.
+    """
+    longer: dict[int, list[int]] = {}
+    for short, long, _ in graph.resolution.overlaps:
+        one, other = np.searchsorted(graph.ids, (short, long)).tolist()
+        words = [(entity_key(name) or "-").split() for name in graph.names(other)]
+        is_part = any(graph.keys[one] in (some[0], some[-1]) for some in words)
+        if is_part and "place" not in (graph.kinds[one], graph.kinds[other]):
+            longer.setdefault(one, []).append(other)
+    found: dict[int, list[int]] = {}
+    for one, others in longer.items():
+        if len(others) == 1:
+            for place, other in ((one, others[0]), (others[0], one)):
+                if place in places:
+                    found.setdefault(place, []).append(other)
+    return found

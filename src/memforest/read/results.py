@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
-from memforest.plain import Result, Several
+from memforest.plain import Result, Several, plain
 from memforest.read.stored import CorrectionView, Source
 from memforest.reading.clauses import in_full
 from memforest.reading.timestamps import further_dates, show_dates, zone_named
@@ -468,6 +468,28 @@ class Evidence(Result):
     perhaps: bool = False
     relevance: float | None = None
 
+    def brief(self) -> dict[str, Any]:
+        """Return it for the wire as plain values: each text once, and nothing that is empty or explains the ranking.
+
+        `quote` and `statement` are there where `text` is another, and `spoken` where several turns were quoted.
+        """
+        left = {"scores", "path", "node_id", "span"}
+        if self.quote == self.text:
+            left.add("quote")
+        if self.text in self.statement:
+            left.add("statement")
+        if len(self.spoken) < 2:
+            left.add("spoken")
+        if len(self.said_each) < 2:
+            left.add("said_each")
+        if self.stated is None:
+            left.add("precision")
+        return {
+            one.name: plain(value)
+            for one in fields(self)
+            if one.name not in left and ((value := getattr(self, one.name)) or type(value) in (int, float))
+        }
+
     @property
     def read(self) -> str:
         """The words that a step may rest on: the turn's, or of what was corrected the statement that holds."""
@@ -629,6 +651,12 @@ class QueryResult(Several[Evidence]):
         """The kind of question, as planned."""
         return self.plan.kind
 
+    def brief(self) -> dict[str, Any]:
+        """Return it for the wire as plain values, without the plan and the trace, which explain it."""
+        told = {name: getattr(self, name) for name in ("question", "reference_date", "index", "timezone")}
+        more = {"usage": self.usage, "warnings": self.warnings}
+        return {**plain({**told, **more}), "evidence": [one.brief() for one in self.evidence]}
+
     def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
         r"""Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
@@ -677,6 +705,15 @@ class AskResult(Several[Evidence]):
     usage: Usage = field(default_factory=Usage)
     score: float | None = None
     nearest: Evidence | None = None
+
+    def brief(self) -> dict[str, Any]:
+        """Return it for the wire as plain values, without the evidence that it does not cite."""
+        told = {name: getattr(self, name) for name in ("question", "answer", "reason", "score", "usage")}
+        return {
+            **plain({**told, "warnings": self.result.warnings}),
+            "citations": [one.brief() for one in self.citations],
+            "nearest": None if self.nearest is None else self.nearest.brief(),
+        }
 
     @property
     def abstained(self) -> bool:

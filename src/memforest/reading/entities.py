@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from memforest.models.onnx import load_vocabulary
 from memforest.reading.tokens import (
     Code,
     Token,
@@ -25,7 +26,7 @@ from memforest.reading.tokens import (
     tokenise,
 )
 from memforest.records import EntityKind, Mention
-from memforest.text import STOP_WORDS, entity_key, word_set
+from memforest.text import STOP_WORDS, entity_key, strip_accents, word_set
 
 MAX_MENTIONS = 12
 """Most mentions of one sentence; an index page of names yields its first ones."""
@@ -42,7 +43,9 @@ _FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
 
 # A word that may start with a capital, behind another word and a blank; re has no class of capitals.
 _CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]{1,60}")
-_SMALL = word_set("of the de la del van von der di da y")
+_SMALL = word_set("of the de la del van von der di da y &")
+_TITLES = word_set("mr mrs ms miss dr prof professor")
+_NUMERAL = re.compile("[IVX]+")
 _NO_NAME_BEFORE_NAME = (
     STOP_WORDS | _EN["interjections"] | _EN["adverbs"] | _EN["not_verbs"] | _EN["prepositions"]
 )
@@ -107,7 +110,7 @@ def find_mentions(
             found.append(Mention(token.text, "thing" if token.kind == "tag" else "person", "other"))
         elif token.kind == "quote":
             found += _quoted(token.text)
-        elif token.capital:
+        elif token.capital or (token.kind == "word" and token.text[0].isupper() and _title(tokens, index)):
             end = _run_end(tokens, index, participants)
             mention = _named(
                 tokens, index, end, verb, participants, known, crowded=crowded, language=language
@@ -133,6 +136,17 @@ def _quoted(text: str) -> list[Mention]:
     return [Mention(inner, "thing", "other")] if title and inner else []
 
 
+def _opens(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a sentence or what stands behind a colon begins at a token."""
+    return at == 0 or (tokens[at - 1].kind == "mark" and tokens[at - 1].text in ".!?:。")
+
+
+def _title(tokens: Sequence[Token], at: int) -> str:
+    """Return the title in front of a token, empty if there is none: "Dr Sun", "Mr. Will"."""
+    before = at - 2 if at > 1 and tokens[at - 1].text == "." else at - 1
+    return tokens[before].text if before >= 0 and tokens[before].lower in _TITLES else ""
+
+
 def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str]) -> int:
     """Return the position behind the capitalised run at `start`: "University of Oslo" is one."""
     end = start + 1
@@ -144,7 +158,7 @@ def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str])
             and (following := end + 1 + (end + 1 < len(tokens) and tokens[end + 1].lower in _SMALL))
             < len(tokens)
             and tokens[following].capital
-            and tokens[start].lower not in _NO_NAME_STARTS
+            and (tokens[start].lower not in _NO_NAME_STARTS or not _opens(tokens, start))
             and entity_key(tokens[end - 1].bare) not in participants
             and entity_key(tokens[following].bare) not in participants
         ):
@@ -166,7 +180,9 @@ def _named(
     language: Code,
 ) -> Mention | None:
     """Return the mention that a capitalised run makes, or None if it is only the start of a sentence."""
-    opens = start == 0 or (tokens[start - 1].kind == "mark" and tokens[start - 1].text in ".!?:。")
+    title = _title(tokens, start)
+    opens = _opens(tokens, start) and not title
+    inside = not opens and not crowded and tokens[start - 1].kind == "word"
     first = tokens[start].lower
     if opens and end - start > 1 and (first.endswith(("ing", "ed")) or is_verb_form(first)):
         start, opens = start + 1, False
@@ -175,13 +191,23 @@ def _named(
         ordinary = tokens[start].lower in (_NO_NAME_STARTS if single else _NO_NAME_BEFORE_NAME)
         if not (single if tokens[start].text == "I" else ordinary):  # "So Tom …", but "World War I"
             break
+        if title or (inside and not single and tokens[start].text != "I"):  # "the Great Western Railway"
+            break
         if tokens[start].lower in known or entity_key(tokens[start].bare) in participants:
             break
-        start, opens = start + 1, False
+        start, opens, inside = start + 1, False, False
     name = " ".join([*(token.text for token in tokens[start : end - 1]), tokens[end - 1].bare])
     key = entity_key(name)
-    if start == end or key is None or len(name) < 2:
+    if start == end or key is None or len(name) < 2 or _NUMERAL.fullmatch(name):
         return None
+    if (
+        opens
+        and end - start > 1
+        and tokens[end - 1].lower in load_word_lists("es" if language == "es" else "en")["holidays"]
+    ):
+        return None  # a wish: "Merry Christmas!"
+    if title and not tokens[start].capital:
+        name = f"{title} {name}"  # "Sun" would be a day
     at = start - 1
     if language == "en" and at > 0 and tokens[at].lower in _EN["determiners"]:
         at -= 1
@@ -194,9 +220,24 @@ def _named(
         return Mention(participants[key], "participant", role)
     lower = tokens[start].lower
     trusted = lower in known or lower in _EN["given_names"] or lower in _EN["places"]
-    if end - start == 1 and not trusted and (crowded or (opens and not _verb_follows(tokens, end))):
-        return None
+    if end - start == 1 and not trusted and not title:
+        rare = language == "en" and not tokens[end - 1].text.isupper() and _is_rare(lower)
+        if crowded or (opens and not rare and not _verb_follows(tokens, end)):
+            return None
     return Mention(name, _kind(tokens, start, end, language), role)
+
+
+def _is_rare(lower: str) -> bool:
+    """Return whether a word is none of the whole words of the vocabulary of BERT, nor a form of one: many names are."""
+    plain = strip_accents(lower)
+    endings = ("", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "y")
+    known = load_vocabulary()
+    return (
+        len(plain) > 3
+        and plain.isalpha()
+        and not any(plain.endswith(one) and plain.removesuffix(one) in known for one in endings)
+        and not any(plain.endswith(one) and plain.removesuffix(one) + "e" in known for one in ("ing", "ed"))
+    )
 
 
 def _verb_follows(tokens: Sequence[Token], index: int) -> bool:

@@ -291,9 +291,10 @@ _POOR_TOPICS = (
 _TOKEN = re.compile(
     r"""(?P<url>https?://\S{1,500})|(?P<tag>[#＃]\w{2,60})|(?P<handle>(?<!\w)@\w{2,60})"""
     r"""|(?P<quote>"[^"\n]{2,80}"|“[^”\n]{2,80}”|«[^»\n]{2,80}»|「[^」\n]{1,80}」|『[^』\n]{1,80}』|《[^》\n]{1,80}》)"""
-    r"""|(?P<word>[^\W_]+(?:[-'’&][^\W_]+)*)|(?P<mark>[.,;:!?()。、，]|[—–]| - )"""
+    r"""|(?P<word>[^\W_]+(?:[-'’&][^\W_]+)*)|(?P<mark>[.,;:!?()&。、，]|[—–]| - )"""
 )
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_DAYS = frozenset(word for word in _EN["not_names"] if len(word) > 5)
 
 
 class Token:
@@ -316,7 +317,11 @@ class Token:
         self.lower = self.bare.lower().replace("’", "'")
         contracted = "'" in self.lower and self.lower in _FINITE  # "They're"
         self.capital = (
-            kind == "word" and text[0].isupper() and self.lower not in _EN["not_names"] and not contracted
+            kind == "word"
+            and text[0].isupper()
+            and self.lower not in _EN["not_names"]
+            and self.lower.removesuffix("s") not in _DAYS  # "Thursdays"
+            and not contracted
         )
         lower, plain = self.lower, kind == "word" and not self.capital and not self.possessive
         self.verb = plain and (

@@ -32,7 +32,7 @@ from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere, place_of_origin
 from memforest.server.jobs import Intake, IntakeBounds
-from memforest.server.rest import job_routes, memory_routes, metrics, openapi, problems, user_routes
+from memforest.server.rest import memory_routes, metrics, openapi, problems, user_routes
 from memforest.server.rest.metrics import Measured, Metrics
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
@@ -300,7 +300,7 @@ def drain(app: FastAPI) -> None:
     cast(Intake, app.state.intake).refuse()
 
 
-ROUTERS = (user_routes.routes, memory_routes.routes, job_routes.job_routes)
+ROUTERS = (user_routes.routes, memory_routes.routes)
 """The routes below ``/v1``, in the order of the document."""
 
 COMPAT_ROUTERS: tuple[APIRouter, ...] = (mem0_routes.routes, openai_routes.routes)
@@ -356,7 +356,7 @@ def create_app(
     app.add_middleware(Around, origins=origins)
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
-    for router in (*ROUTERS, *COMPAT_ROUTERS, health_routes, metrics.metric_routes):
+    for router in (*ROUTERS, *COMPAT_ROUTERS, health_routes, metrics.metric_routes, openapi.docs_routes):
         app.include_router(router)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app

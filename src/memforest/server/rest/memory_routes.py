@@ -21,7 +21,7 @@ from memforest.errors import NotFoundError
 from memforest.memory.user import AsyncUserMemory as Verbs
 from memforest.memory.verbs import options_of
 from memforest.read.receipts import DeleteReceipt
-from memforest.read.results import IngestResult
+from memforest.read.results import AskResult, IngestResult, QueryResult
 from memforest.read.stored import IndexView
 from memforest.server.auth import Scope
 from memforest.server.rest import bodies
@@ -101,7 +101,10 @@ def verb_route(
         given = {name: one for name, one in asked.items() if one is not None}
         if "filters" in given:
             given["filters"] = read_json(given["filters"].encode(), "filters")
-        return answer(await verb(memory, **given, **bodies.given_options(body)))
+        options = {**given, **bodies.given_options(body)}
+        done = await verb(memory, **options)
+        is_brief = isinstance(done, (QueryResult, AskResult)) and not options.get("explain")
+        return answer(done.brief() if is_brief else done)
 
     serve.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]  # what FastAPI reads
     own = inspect.unwrap(verb)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the app: what FastAPI makes of the routes, and what it cannot know.
+"""The OpenAPI 3.1 document of the app: what FastAPI makes of the routes, and what it cannot know; and the same as a page.
 
 It shows one answer of each operation, from a run of the app (``make docs`` writes them anew).
 """
@@ -6,15 +6,20 @@ It shows one answer of each operation, from a run of the app (``make docs`` writ
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
+from dataclasses import fields
 from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader
 
+from memforest.read.results import Evidence
 from memforest.server.auth import KEY_HEADER
 from memforest.server.rest.problems import MEDIA_TYPE
-from memforest.server.rest.routing import can_fail
+from memforest.server.rest.routing import SCOPES, can_fail
 
 FILE = "examples.json"
 EVENT = (
@@ -87,6 +92,15 @@ _EXTRA = {
     },
 }
 """What results say beside their fields; see their `to_dict`."""
+
+
+_BRIEF: dict[str, Collection[str]] = {
+    "Evidence": {one.name for one in fields(Evidence)}
+    - {"text", "speaker", "kind", "score", "said", "start", "sources"},
+    "QueryResult": {"plan", "trace"},
+    "AskResult": {"result"},
+}
+"""What results leave out that were not asked to `explain`: see `Evidence.brief`."""
 
 
 def install(app: FastAPI) -> None:
@@ -187,6 +201,80 @@ def _whole(name: str, schema: dict[str, Any]) -> None:
     """Mark all fields of a result as required."""
     if "properties" in schema:
         schema["properties"].update(_EXTRA.get(name, {}))
-        schema["required"] = list(schema["properties"])
+        schema["required"] = [one for one in schema["properties"] if one not in _BRIEF.get(name, ())]
         for one in schema["properties"].values():
             one.pop("default", None)
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""Of the page, which holds nothing that anybody has sent."""
+
+docs_routes = APIRouter(include_in_schema=False)
+
+
+@docs_routes.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """Show the document as a page, for people; nothing of it is loaded from elsewhere."""
+    made = request.app.openapi()
+    tags = {tag["name"]: {**tag, "operations": []} for tag in made["tags"]}
+    for path, methods in made["paths"].items():
+        for method, one in methods.items():
+            tags[one["tags"][0]]["operations"].append(_shown(path, method, one, made))
+    environment = Environment(loader=PackageLoader("memforest.server.rest", ""), autoescape=True)
+    page = environment.get_template("docs.html").render(info=made["info"], tags=tags.values())
+    return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
+
+
+def _shown(path: str, method: str, one: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an operation as the page has it."""
+    about, _, more = one.get("description", "").partition("\n\n")
+    parameters = [
+        _field(each["name"], each.get("schema", {}), each.get("required", False), each.get("description", ""))
+        for each in one.get("parameters", ())
+    ]
+    body = _resolved(_schema(one.get("requestBody", {})), document)
+    options = [
+        _field(name, schema, name in body.get("required", ()), schema.get("description", ""))
+        for name, schema in body.get("properties", {}).items()
+    ]
+    examples = [
+        each["value"]
+        for status, response in one["responses"].items()
+        for kind in response.get("content", {}).values()
+        for each in kind.get("examples", {}).values()
+        if status < "3"
+    ]
+    return {
+        "id": one["operationId"],
+        **{"method": method.upper(), "path": path, "about": about, "more": more, "scope": one.get(SCOPES)},
+        "takes": [(name, some) for name, some in (("Parameters", parameters), ("Body", options)) if some],
+        "example": json.dumps(examples[0], indent=1, ensure_ascii=False) if examples else "",
+        "statuses": [(status, each["description"]) for status, each in one["responses"].items()],
+    }
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool, about: str) -> dict[str, Any]:
+    return {"name": name, "type": _type(schema), "required": required, "about": about}
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a schema in a few words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if arms := [_type(one) for one in schema.get("anyOf", ()) if one != {"type": "null"}]:
+        return " or ".join(dict.fromkeys(arms))
+    kind = str(schema.get("format") or schema.get("type", "any"))
+    return f"list of {_type(schema.get('items', {}))}" if kind == "array" else kind
+
+
+def _schema(holder: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((one.get("schema", {}) for one in holder.get("content", {}).values()), {})
+
+
+def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema, or the one that it refers to, alone or as the one that may be left out."""
+    for one in (schema, *schema.get("anyOf", ())):
+        if "$ref" in one:
+            found: Mapping[str, Any] = document["components"]["schemas"][one["$ref"].rpartition("/")[2]]
+            return found
+    return schema
