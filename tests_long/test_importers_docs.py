@@ -91,7 +91,7 @@ def test_every_format_is_described() -> None:
     """The page has a row for each format that is entered, and for no other."""
     table = PAGE.read_text(encoding="utf-8").split("## What becomes of each format")[1].split("|---|\n")[1]
     table = table.split("\n\n")[0]
-    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == list(format_names())
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == list(format_names())
 
 
 HI = {"role": "user", "content": "I live in Porto.", "timestamp": "2024-05-01T10:00:00Z"}

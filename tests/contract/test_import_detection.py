@@ -37,30 +37,15 @@ def entry(kind: str, role: str, **message: Any) -> dict[str, Any]:
 
 PART = [{"type": "text", "text": "The kiln is hot."}]
 REFUSED = {
-    "Claude Code": lines({"type": "summary", "summary": "Kiln"}, {**entry("user", "user", content="Light the kiln."), "sessionId": "s"},
-                         {**entry("assistant", "assistant", content=PART), "sessionId": "s"}),
-    "Qwen Code": lines({**entry("user", "user", parts=[{"text": "Light the kiln."}]), "sessionId": "s"},
-                       {**entry("assistant", "model", parts=[{"text": "Lit."}]), "sessionId": "s"}),
-    "Kimi": lines({"type": "metadata", "created_at": 1782295200000}, {"type": "config.update", "systemPrompt": "You are a potter."},
-                  {"type": "context.append_message", "time": 1782295201000, "message": {"role": "user", "content": PART, "toolCalls": []}}),
-    "Cursor": lines({"role": "user", "message": {"content": PART}}, {"role": "assistant", "message": {"content": PART}}),
-    "Gemini CLI": lines({"sessionId": "s", "lastUpdated": AT}, {"id": "1", "timestamp": AT, "type": "user", "content": "Light the kiln."},
-                        {"id": "2", "timestamp": AT, "type": "gemini", "content": [{"text": "Lit."}]}),
-    "Codex": lines({"timestamp": AT, "type": "session_meta", "payload": {"cwd": "/x"}},
-                   {"timestamp": AT, "type": "response_item", "payload": {"role": "user", "content": PART}}),
-    "Copilot": lines({"type": "system.message", "data": {"role": "system", "content": "You are a potter."}, "id": "1", "timestamp": AT},
-                     {"type": "user.message", "data": {"content": "Light the kiln."}, "id": "2", "timestamp": AT}),
     "coding agent": lines({"type": "session", "id": "s", "timestamp": AT}, entry("message", "user", content=PART)),
-    "LibreChat": json.dumps({"conversationId": "c", "messages": [
-        {"createdAt": AT, "isCreatedByUser": True, "sender": "User", "text": "Light the kiln."}]}),
-    "Messenger": json.dumps({"participants": [{"name": "Ana"}], "messages": [
-        {"sender_name": "Ana", "timestamp_ms": 1661282760000, "content": "Light the kiln."}]}),
-    "Discord": json.dumps({"guild": {"name": "Pots"}, "channel": {}, "messages": [
-        {"id": "1", "type": "GuildMemberJoin", "timestamp": AT, "content": "Joined.", "author": {"name": "ana"}}]}),
-    "Google Chat": json.dumps({"messages": [
-        {"creator": {"name": "Ana"}, "created_date": "Tuesday, 3 March 2026", "text": "Light the kiln."}]}),
-    "AI SDK": json.dumps({"id": "c", "messages": [{"id": "1", "role": "user", "parts": PART}]}),
+    "Google Takeout": json.dumps([{"header": "Gemini Apps", "title": "Prompted where to plant figs", "time": AT, "products": ["Gemini Apps"]}]),
+    "Grok": json.dumps({"conversations": [{"conversation": {"id": "g"}, "responses": [{"response": {"message": "Figs?", "sender": "human"}}]}]}),
+    "Signal": json.dumps([{"id": "1", "type": "incoming", "body": "Figs?", "sent_at": 1661282700000, "conversationId": "c"}]),
+    "LINE": "[LINE] Chat history with Yuki\nSaved on: 2026/03/01 10:00\n\n2026/02/28(Sat)\n10:15\tYuki\tFigs?\n",
+    "iMessage": "May 17, 2022  5:29:42 PM (Read by you)\n+15558675309\nFigs?\n",
     "memforest import": lines({"format": "memforest export", "schema": 1, "exported_ms": 1}, {"record": "turn", "text": "Lit."}),
+    "'payload'": lines({"timestamp": AT, "type": "order.created", "payload": {"id": 7}}, {"timestamp": AT, "type": "order.paid", "payload": {"text": "Lit."}}),
+    "'data'": lines({"id": "1", "timestamp": AT, "type": "kiln.lit", "data": {"content": "Lit."}}, {"id": "2", "timestamp": AT, "type": "kiln.hot", "data": {}}),
     "'level'": json.dumps([{"level": "info", "message": "started", "time": 1784278801}]),
     "'utterance'": json.dumps({"messages": [{"who": "Ana", "utterance": "Light the kiln."}]}),
     "'role'": lines({"role": "system", "content": "You are a potter."}, {"type": "event", "n": 1}, {"type": "input", "input": "Light it."}),
@@ -85,12 +70,15 @@ def test_a_log_of_another_program_is_refused_by_name(forest: MemForest, tmp_path
 
 def test_in_an_archive_it_is_named_too(forest: MemForest) -> None:
     """Beside a chat as a part that is not read; alone as the reason."""
-    log = {"log.jsonl": REFUSED["Codex"]}
-    with pytest.raises(InputError, match=r"log\.jsonl.*Codex"):
+    log = {"log.jsonl": REFUSED["coding agent"]}
+    with pytest.raises(InputError, match=r"log\.jsonl.*coding agent"):
         forest.import_file("u", packed(log))
     chat = json.dumps([{"role": "user", "content": "I fire pots.", "timestamp": AT}])
     result = forest.import_file("u", packed({**log, "chat.json": chat}))
-    assert (result.files[0].turns, [one for one in result.problems if "Codex" in one]) == (1, result.problems)
+    assert (result.files[0].turns, [one for one in result.problems if "coding agent" in one]) == (
+        1,
+        result.problems,
+    )
 
 
 TIMES = {

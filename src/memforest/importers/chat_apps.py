@@ -1,4 +1,4 @@
-"""Exports of WhatsApp, Telegram and Slack.
+"""Chats among people: WhatsApp, Telegram, Slack, Discord, Messenger and Google Chat.
 
 WhatsApp: text, a line or more for each message. Android: ``31/12/2023, 21:41 - Ana: text``; iOS: ``[31/12/2023, 21:41:05] Ana:
 text``. The order of day and month, the clock (12 or 24 hours) and the words for its halves are those of the phone. Left-to-right
@@ -11,24 +11,32 @@ or a list of texts and typed parts.
 Slack: a zip archive with a folder for each channel, in it a file for each day, beside ``users.json``. A message has ``type``,
 ``user``, ``text``, ``ts`` (Unix seconds, also its id in the channel), ``thread_ts`` where it belongs to a thread, ``subtype`` where
 it is something else than a person's message, ``edited``, ``files``.
+
+Discord is read as DiscordChatExporter writes it (https://github.com/Tyrrrz/DiscordChatExporter), Messenger and Instagram as Meta's
+download has them (``message_1.json``), Google Chat as Google Takeout does (``messages.json``): `PeopleChat` says where each has what.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any
 
 from memforest.importers.drafts import (
     MARKS,
+    NOWHERE,
     DraftTurn,
     Sample,
+    at,
     by_day,
     dated,
     in_time_order,
+    is_marked,
     messages_in_lines,
     session_of,
     with_day_order,
@@ -142,10 +150,9 @@ def _chat(reading: FileReader, stream: JsonStream, where: str) -> Iterator[FileS
     for key in stream.fields():
         if key == "messages" and stream.peek() == "start_array":
             name = str(about.get("id") or reading.name)
-            metadata = {
-                field: about[field] for field in ("name", "type") if isinstance(about.get(field), str)
-            }
-            drafts = _telegram_drafts(reading, stream, where)
+            named = ((field, about.get(field)) for field in ("name", "type"))
+            metadata = {field: value for field, value in named if isinstance(value, str)}
+            drafts = TELEGRAM.drafts(reading, stream, where)
             yield from by_day(drafts, reading, name, metadata={"chat": metadata} if metadata else {})
         elif key in _LISTS and stream.peek() == "start_map":
             for field in stream.fields():
@@ -155,44 +162,6 @@ def _chat(reading: FileReader, stream: JsonStream, where: str) -> Iterator[FileS
                             yield from _chat(reading, stream, f"{key}.list[{number}].")
         elif not stream.peek().startswith("start"):
             about[key] = stream.value()
-
-
-def _telegram_drafts(reading: FileReader, stream: JsonStream, where: str) -> Iterator[DraftTurn]:
-    for number, message in stream.values():
-        at = f"{where}messages[{number}]"
-        if not isinstance(message, Mapping):
-            reading.skips.fail(at, "the message is no object")
-        elif message.get("type") == "service":
-            reading.skips.leave_out("notice of the app")
-        else:
-            yield from _telegram_draft(message, reading, f"{at} (id {message.get('id')})")
-
-
-def _telegram_draft(message: Mapping[str, Any], reading: FileReader, where: str) -> Iterator[DraftTurn]:
-    has_file = any(key in message for key in ("media_type", "photo", "file", "poll"))
-    if has_file:
-        reading.skips.leave_out("image, sound or file")
-    text = message.get("text")
-    parts = (
-        [one.get("text") if isinstance(one, Mapping) else one for one in text]
-        if isinstance(text, list)
-        else [text]
-    )
-    said = "".join(part for part in parts if isinstance(part, str))
-    if not said.strip():
-        reading.skips.leave_out("empty message", not has_file)
-        return
-    speaker = _name(message.get("from"), message.get("from_id")) or "unknown"
-    turn: dict[str, Any] = {"speaker": speaker, "content": said}
-    if "forwarded_from" in message:  # the words of somebody else
-        turn |= {"speaker": _name(message["forwarded_from"]) or "unknown", "forwarded_by": speaker}
-    kept = {
-        "id": message.get("id"),
-        "reply_to": message.get("reply_to_message_id"),
-        "edited": message.get("edited_unixtime") or message.get("edited"),
-    }
-    turn |= {key: str(one) for key, one in kept.items() if one is not None}
-    yield from dated(reading, where, message.get("date_unixtime") or message.get("date", ""), turn)
 
 
 def _name(*given: object) -> str | None:
@@ -243,9 +212,7 @@ def _people(reading: FileReader) -> dict[str, str]:
 
 def _shown(user: Mapping[str, Any], key: str) -> str | None:
     """Return the name of a user, from the profile under a key or beside it."""
-    given = user.get(key)
-    profile = given if isinstance(given, Mapping) else {}
-    own = (profile.get(name) for name in ("display_name", "real_name", "name"))
+    own = (at(user, f"{key}.{name}") for name in ("display_name", "real_name", "name"))
     return _name(*own, user.get("real_name"), user.get("name"))
 
 
@@ -296,8 +263,8 @@ def _slack_draft(
     else:
         user = str(message.get("user") or message.get("username") or "unknown")
         turn["speaker"] = names.get(user) or _shown(message, "user_profile") or user
-    if isinstance(edited := message.get("edited"), Mapping) and edited.get("ts"):
-        turn["edited"] = str(edited["ts"])
+    if edited := at(message, "edited.ts"):
+        turn["edited"] = str(edited)
     yield from dated(reading, where, message.get("ts", ""), turn)
 
 
@@ -317,3 +284,110 @@ def _slack_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
         return f"{label} ({target})" if label and label != target else target
 
     return html.unescape(_LINK.sub(shown, text))
+
+
+def _joined(text: Any) -> str:
+    """Return a text, or a list of texts and typed parts, as one text; empty if it is neither."""
+    parts = text if isinstance(text, list) else [text]
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return "".join(part for part in texts if isinstance(part, str))
+
+
+def _repaired(text: Any) -> str:
+    """Return a text whose UTF-8 was read as Latin-1, as Meta's exports have it, as it was written; another as it is."""
+    said = _joined(text)
+    try:
+        return said.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleChat:
+    """Where an app has what a message among people needs, as paths, see `at`.
+
+    Args:
+        name: the id of the chat; without one, the file or the folder that it is in names it.
+        speaker: who speaks.
+        text: what was said.
+        time: when.
+        id: the id of the message.
+        files: what the message has beside.
+        notice: what marks a notice of the app.
+        bot: what marks a program that speaks.
+        words: makes a text of what stands where a text or a name is.
+    """
+
+    name: str
+    speaker: str
+    text: str
+    time: str
+    files: str
+    id: str = NOWHERE
+    notice: str = ""
+    bot: str = ""
+    words: Callable[[Any], str] = _joined
+
+    def read(self, reading: FileReader) -> Iterator[FileSession]:
+        """Yield the sessions of a chat, one a day; messages that stand the newest first are put in order."""
+        about: dict[str, Any] = {}
+        with reading.again().json() as stream:
+            for key in stream.fields():
+                if key != "messages":
+                    about[key] = stream.value()
+        folder = PurePosixPath(reading.source.name).parent.name
+        name = str(at(about, self.name) or folder or reading.name)
+        # A long chat of Messenger is cut into files, which may share a day.
+        if (part := re.fullmatch(r"message_(\d+)", reading.source.stem)) and part[1] != "1":
+            name = f"{name}#{part[1]}"
+        title = self.words(at(about, "title|channel.name|threadName"))
+        with reading.json() as stream:
+            lists = (self.drafts(reading, stream) for key in stream.fields() if key == "messages")
+            drafts = chain.from_iterable(lists)
+            ordered = in_time_order(reversed(list(drafts))) if self is MESSENGER else drafts
+            yield from by_day(ordered, reading, name, metadata={"chat": {"name": title}} if title else {})
+
+    def drafts(self, reading: FileReader, stream: JsonStream, where: str = "") -> Iterator[DraftTurn]:
+        """Yield the turns of the list of messages at the stream's position."""
+        for number, message in stream.values():
+            yield from self._draft(message, reading, f"{where}messages[{number}]")
+
+    def _draft(self, message: Any, reading: FileReader, where: str) -> Iterator[DraftTurn]:
+        if not isinstance(message, Mapping):
+            reading.skips.fail(where, "the message is no object")
+            return
+        if is_marked(message, self.notice):
+            reading.skips.leave_out("notice of the app")
+            return
+        has_file = is_marked(message, self.files)
+        reading.skips.leave_out("image, sound or file", has_file)
+        text, speaker = (self.words(at(message, path)) for path in (self.text, self.speaker))
+        kept = {"id": at(message, self.id), "reply_to": at(message, _REPLY), "edited": at(message, _EDIT)}
+        turn = {"speaker": speaker.strip() or "unknown", "content": text}
+        turn |= {key: str(one) for key, one in kept.items() if one is not None}
+        if is_marked(message, self.bot):
+            turn["role"] = "tool"
+        if "forwarded_from" in message:  # the words of somebody else
+            turn |= {
+                "forwarded_by": turn["speaker"],
+                "speaker": self.words(message["forwarded_from"]) or "unknown",
+            }
+        if text.strip():
+            yield from dated(reading, f"{where} (id {kept['id']})", at(message, self.time) or "", turn)
+        else:
+            reading.skips.leave_out("empty message", not has_file)
+
+
+_REPLY = "reference.messageId|reply_to_message_id"
+_EDIT = "timestampEdited|edited_unixtime|edited"
+
+
+TELEGRAM = PeopleChat("id", "from|from_id", "text", "date_unixtime|date", "media_type photo file poll", "id", "type!message")  # fmt: skip
+DISCORD = PeopleChat(
+    "channel.id", "author.nickname|author.name", "content", "timestamp", "attachments embeds stickers", "id",
+    "type!Default,Reply,ThreadStarterMessage,ChatInputCommand,ContextMenuCommand,0,19,20,21,23", "author.isBot")  # fmt: skip
+MESSENGER = PeopleChat(
+    "thread_path|threadName|title", "sender_name|senderName", "content|text", "timestamp_ms|timestamp",
+    "photos videos audio_files gifs files sticker media share", notice="is_unsent isUnsent call_duration", words=_repaired)  # fmt: skip
+GOOGLE_CHAT = PeopleChat(NOWHERE, "creator.name|creator.email", "text", "created_date", "attached_files", "message_id",
+                         bot="creator.user_type!Human")  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from memforest.errors import InputError
 from memforest.importers import assistants, chat_apps, messages, tables
+from memforest.importers.assistants import LAYOUTS
 from memforest.importers.drafts import Sample, take_sample
 from memforest.importers.files import (
     Archive,
@@ -54,65 +56,67 @@ def _looks(*alternatives: str) -> Callable[[Sample], bool]:
     return lambda sample: any(sample.has(traits) for traits in alternatives)
 
 
-def _unread(what: str, traits: str, why: str = "which is not read yet") -> Format:
-    """Return a format that is recognised by its traits and not read."""
-    return Format(what, f"{what}, {why}", _looks(traits), None)
+def _begins(pattern: str) -> Callable[[Sample], bool]:
+    """Return a function that recognises a text by how it begins."""
+    return lambda sample: re.match(pattern, sample.text) is not None
+
+
+def _unread(what: str, recognises: Callable[[Sample], bool], why: str = "which is not read yet") -> Format:
+    """Return a format that is recognised and not read."""
+    return Format(what, f"{what}, {why}", recognises, None)
+
+
+def _laid_out(name: str, title: str, *alternatives: str) -> Format:
+    """Return a format that is told by its traits and read by its layout."""
+    return Format(name, title, _looks(*alternatives), LAYOUTS[name].read)
 
 
 _FORMATS: list[Format] = [
-    _unread("an export of memforest", "format schema exported_ms", "which `memforest import` takes"),
-    _unread("an export of LibreChat", "conversationId messages.isCreatedByUser"),
-    _unread("an export of Messenger or Instagram", "participants messages.sender_name"),
-    _unread("an export of DiscordChatExporter", "guild messages.author"),
-    Format("chatgpt", "ChatGPT export", _looks("title mapping", "mapping.*.parent"), assistants.read_chatgpt),
-    Format(
-        "claude", "Claude export", _looks("chat_messages", "conversations_memory"), assistants.read_claude
-    ),
+    _unread("an export of memforest", _looks("format schema exported_ms"), "which `memforest import` takes"),
+    _laid_out("claude-code", "session of Claude Code", "type sessionId message.role message.content", "type session_id message.role uuid"),
+    _laid_out("qwen-code", "session of Qwen Code", "sessionId message.role message.parts"),
+    _laid_out("kimi", "session of Kimi", "type=context?append_* message", "type=context?append_* event", "type message.role message.toolCalls"),
+    _laid_out("codex", "session of Codex", "type=session_meta payload", "type=response_item payload", "id timestamp instructions git"),
+    _laid_out("copilot", "events of Copilot", "type=session?start data", "type=user?message data timestamp", "type=assistant?message data timestamp"),
+    _laid_out("cline", "task of Cline", "content.text=<task>*", "sessionId messages.role messages.ts"),
+    _laid_out("gemini-cli", "session of Gemini CLI", "sessionId lastUpdated", "sessionId projectHash"),
+    _laid_out("goose", "session of Goose", "working_dir message_count", "working_dir conversation", "content.type=toolRe*"),
+    _laid_out("cursor", "transcript of Cursor", "role message.content"),
+    _laid_out("pydantic-ai", "messages of pydantic-ai", "kind parts.part_kind"),
+    Format("langgraph", "state of LangGraph", _looks(*messages.THREADS.split("|")), messages.read_langgraph),
+    _laid_out("adk", "session of Google's ADK", "events.author events.content", "events.author events.invocation*"),
+    _laid_out("ai-sdk", "messages of the AI SDK", "role parts"),
+    _laid_out("sharegpt", "ShareGPT conversations", "conversations.from conversations.value"),
+    _laid_out("librechat", "LibreChat export", "conversationId messages.isCreatedByUser"),
+    _laid_out("open-webui", "Open WebUI export", "chat.history", "chat.messages.role"),
+    Format("messenger", "chat of Messenger or Instagram", _looks("participants messages.sender_name", "participants messages.senderName"), chat_apps.MESSENGER.read),
+    Format("discord", "export of DiscordChatExporter", _looks("guild messages.author", "guild channel messageCount"), chat_apps.DISCORD.read),
+    Format("google-chat", "chat of Google Chat", _looks("messages.creator messages.created_date"), chat_apps.GOOGLE_CHAT.read),
+    _laid_out("chatgpt", "ChatGPT export", "title mapping", "mapping.*.parent"),
+    Format("claude", "Claude export", _looks("chat_messages", "conversations_memory"), assistants.read_claude),
     Format("locomo", "LoCoMo", _looks("conversation.session_[0-9]*"), tables.read_locomo),
     Format("longmemeval", "LongMemEval", _looks("haystack_sessions"), tables.read_longmemeval),
     Format("realtalk", "REALTALK", _looks("session_? name", "session_?.clean_text"), tables.read_realtalk),
-    Format(
-        "telegram",
-        "Telegram export",
-        _looks(
-            "chats.list",
-            "left_chats.list",
-            "messages.date messages.type=message",
-            "messages.date messages.type=service",
-        ),
-        chat_apps.read_telegram,
-    ),
-    Format(
-        "slack",
-        "Slack export",
-        _looks("ts=* type=message"),
-        chat_apps.read_slack,
-        recognises_archive=chat_apps.recognises_slack_archive,
-        read_archive=chat_apps.read_slack_archive,
-    ),
-    Format(
-        "mem0",
-        "mem0 memories",
-        _looks("memory=* id", "results.memory=* results.id", "memories.memory=* memories.id"),
-        assistants.read_mem0,
-    ),
+    Format("telegram", "Telegram export", _looks("chats.list", "left_chats.list", "messages.date messages.type=message",
+                                                 "messages.date messages.type=service"), chat_apps.read_telegram),
+    Format("slack", "Slack export", _looks("ts=* type=message"), chat_apps.read_slack,
+           recognises_archive=chat_apps.recognises_slack_archive, read_archive=chat_apps.read_slack_archive),
+    Format("mem0", "mem0 memories", _looks("memory=* id", "results.memory=* results.id", "memories.memory=* memories.id"), assistants.read_mem0),
     Format("langchain", "LangChain messages", messages.recognises_langchain, messages.read_langchain),
     Format("openai", "OpenAI messages", messages.recognises_openai, messages.read_messages),
     Format("messages", "messages", messages.recognises_messages, messages.read_messages, is_plain=True),
     Format("whatsapp", "WhatsApp chat", chat_apps.recognises_whatsapp, chat_apps.read_whatsapp),
+    Format("aider", "history of aider", _begins(r"\s*# aider chat started at \d"), tables.read_aider),
     Format("log", "plain log", tables.recognises_log, tables.read_log, is_plain=True),
     Format("csv", "CSV", tables.recognises_table, tables.read_table, is_plain=True),
-    _unread("a session of Claude Code", "sessionId message.role message.content"),
-    _unread("a session of Qwen Code", "sessionId message.role message.parts"),
-    _unread("a session of Gemini CLI", "sessionId lastUpdated"),
-    _unread("a session of Kimi", "type message.role message.toolCalls"),
-    _unread("a session of Cursor", "role message.content"),
-    _unread("a session of Codex", "timestamp type payload"),
-    _unread("the events of Copilot", "timestamp type data id"),
-    _unread("the log of a coding agent", "type message.role"),
-    _unread("messages of the AI SDK", "role parts"),
-    _unread("a chat of Google Chat", "messages.creator messages.created_date"),
-]
+    _unread("the log of a coding agent", _looks("type message.role")),
+    _unread("Gemini's activity of Google Takeout", _looks("header title time products")),
+    _unread("an export of Grok", _looks("conversations.responses")),
+    _unread("Discord's own package", _looks("Timestamp Contents")),
+    _unread("an export of Signal", _looks("sent_at conversationId body")),
+    _unread("a chat of LINE", _begins(r"\[LINE\]")),
+    _unread("an export of iMessage", _begins(r"[A-Z][a-z]{2} \d\d, \d{4} +\d+:\d\d:\d\d [AP]M")),
+]  # fmt: skip
 
 
 def add_format(entry: Format) -> None:
@@ -347,7 +351,5 @@ def _unread_file(sample: Sample, known: Format | None) -> str:
         what = "the object has" if sample.shape == "object" else "the objects have"
         within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
         return f"{name}: {looks}{what} {listed(outer)}{within}; the file should hold {SHAPES}"
-    return (
-        f"{name}, line 1: this is no chat of a known format; it should hold {SHAPES}. If it is one, name it with format "
-        "(--format)"
-    )
+    what = f"this looks like {known.title}" if known else "this is no chat of a known format"
+    return f"{name}, line 1: {what}; it should hold {SHAPES}. If it is one, name it with format (--format)"

@@ -130,6 +130,40 @@ def by_day(
         yield session_of(prefix, undated, metadata=metadata)
 
 
+NOWHERE = "\0"
+"""A path that leads nowhere."""
+
+
+def at(value: Any, paths: str) -> Any:
+    """Return what stands at the first of some paths that leads anywhere; None if none does.
+
+    A bar separates paths, and a dot leads into an object, or into the first object of a list; an empty path is the value.
+    """
+    for path in paths.split("|"):
+        found = value
+        for key in path.split(".") if path else ():
+            if isinstance(found, list):
+                found = found[0] if found else None
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if found is not None:
+            return found
+    return None
+
+
+def is_marked(record: Any, marks: str) -> bool:
+    """Return whether a record has one of some marks, which spaces separate.
+
+    A mark is a path that leads to what is true or not empty; or with ``!`` and texts, which commas separate, one that leads to
+    something else than these.
+    """
+    for mark in marks.split():
+        path, _, texts = mark.partition("!")
+        found = at(record, path)
+        if str(found) not in texts.split(",") if texts and found is not None else found:
+            return True
+    return False
+
+
 def together(ahead: Iterable[T], records: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
     """Yield the records of each key, at the last of them: no more is held than has to be.
 

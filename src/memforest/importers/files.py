@@ -159,11 +159,8 @@ class Archive:
             else:
                 start: Any = partial(self._zip.open, one)
                 # A zip archive that does not tell when has the year in which the format begins.
-                written = (
-                    "{}-{:02}-{:02} {:02}:{:02}:{:02}".format(*one.date_time)
-                    if one.date_time > (1981,)
-                    else None
-                )
+                stamp = "{}-{:02}-{:02} {:02}:{:02}:{:02}".format(*one.date_time)
+                written = stamp if one.date_time > (1981,) else None
                 found.append(
                     SourceFile(one.filename, start, one.file_size, archive=self.name, modified=written)
                 )

@@ -1,4 +1,4 @@
-"""Lists of chat messages: memforest's own shapes, those of the OpenAI APIs with calls of tools, and LangChain's.
+"""Lists of chat messages: memforest's own shapes, those of the OpenAI APIs with calls of tools, LangChain's and LangGraph's.
 
 Read are a list of messages (one session, or one for each ``session_id``); an object with ``turns`` or ``messages``; an object
 with ``sessions``, or a list of session objects; JSON Lines of messages or session objects; a response of Chat Completions
@@ -12,6 +12,8 @@ A call of a tool is nobody's statement, and neither is its result: they are turn
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
@@ -21,6 +23,8 @@ from memforest.importers.drafts import (
     LISTS,
     DraftTurn,
     Sample,
+    at,
+    dated,
     held_in,
     session_of,
     together,
@@ -42,6 +46,10 @@ _NAMES = ("sender", "sender_name", "author")
 """Where other programs have the name of who speaks, or an object with a ``name``; what only names a role is the role."""
 _INSTRUCTIONS = ("system", "developer")
 _TEXT_PARTS = (None, "text", "input_text", "output_text", "refusal", "summary_text")
+_SYSTEM_PART = "system-prompt"
+HIDDEN = "system or hidden message"
+_UNSAID_PARTS = {**dict.fromkeys(_REASONING, "reasoning of the model"), _SYSTEM_PART: HIDDEN}
+"""Types of parts that nobody said -> what they are counted as."""
 
 
 def is_protocol_message(message: Mapping[str, Any]) -> bool:
@@ -113,7 +121,7 @@ def turns_of(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) ->
 
 
 def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
-    kind = message.get("type")
+    kind = str(message.get("type"))
     if kind in _REASONING:
         skips.leave_out("reasoning of the model")
         return
@@ -125,7 +133,7 @@ def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> I
     if kind in _RESULT_ITEMS:
         yield _result(message.get("call_id"), None, message.get("output"), tools, skips)
         return
-    if isinstance(kind, str) and kind.endswith("_call"):
+    if kind.endswith("_call"):
         yield tool_call(
             kind, {key: one for key, one in message.items() if key not in ("id", "type", "status")}
         )
@@ -194,6 +202,18 @@ def _result(
     return {**turn, "tool_call_id": call} if isinstance(call, str) else turn
 
 
+def drafts_of(messages: Iterable[tuple[str, Mapping[str, Any]]], reading: FileReader) -> Iterator[DraftTurn]:
+    """Yield the turns of a session's messages, which have their places, each at the time of its message."""
+    tools: dict[str, str] = {}
+    for where, message in messages:
+        said = {key: one for key, one in message.items() if key not in ("timestamp", "id")}
+        turns = turns_of(said, tools, reading.skips)
+        if name := message.get("id"):
+            main = next((n for n, turn in enumerate(turns) if turn.get("role") == said.get("role")), 0)
+            turns = [{**turn, "id": name if n == main else f"{name}/{n}"} for n, turn in enumerate(turns)]
+        yield from dated(reading, where, message.get("timestamp"), *turns)
+
+
 def text_of(content: object, skips: Skips) -> str:
     """Return the text of a message's content, plain or in typed parts; count the parts that are no text."""
     if isinstance(content, str):
@@ -208,11 +228,71 @@ def text_of(content: object, skips: Skips) -> str:
             text = part.get("refusal") if kind == "refusal" else part.get("text")
         if isinstance(text, str):
             texts.append(text)
-        elif kind in _REASONING:
-            skips.leave_out("reasoning of the model")
         elif _tool_part(part) is None:
-            skips.leave_out("image, sound or file")
+            skips.leave_out(_UNSAID_PARTS.get(str(kind), "image, sound or file"))
     return "\n".join(text for text in texts if text.strip())
+
+
+_INNER = ("functionCall", "function_call", "functionResponse", "function_response", "toolCall", "toolResult", "toolInvocation",
+          "tool_call")  # fmt: skip
+"""Where a part has a call of a tool, or its result, as an object of its own."""
+_OF_TOOL = re.compile("tool-|.*_call$")
+_TOOL_ID = "toolCallId|tool_call_id|call_id"
+_ASKED = "args|arguments|input|action"
+_WRAPS = frozenset({"functionResponse", "type", "isError", "detailedContent"})
+_MOST_WRAPPED = 8
+_GIVEN = "output|result|response|errorText|content"
+
+
+def typed(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a part of a message as the typed parts of Anthropic's messages, whichever program wrote it.
+
+    Known are the parts of Gemini's API (``functionCall``), of the AI SDK (``tool-NAME``), of pydantic-ai (``part_kind``), and of
+    agents and chats that have their own. What is neither a text nor a tool's keeps its type and is counted by `text_of`.
+    """
+    if not isinstance(part, Mapping):
+        yield {"type": "text", "text": part}
+        return
+    kind = str(part.get("type") or part.get("part_kind") or "text")
+    inner: Mapping[str, Any] = next((part[key] for key in _INNER if isinstance(part.get(key), Mapping)), {})
+    value = inner.get("value", {})
+    held = {**part, **inner, **(value if isinstance(value, Mapping) else {"output": value})}
+    text = at(part, "text.value|text|content")
+    if kind in ("tool_use", "tool_result"):
+        yield part
+    elif kind == _SYSTEM_PART:
+        yield {"type": kind}
+    elif kind in (*_REASONING, "think") or part.get("thought") is True or "subject" in part:
+        yield {"type": _REASONING[0]}
+    elif inner or _OF_TOOL.match(kind) or at(held, f"toolName|{_TOOL_ID}") or {"name", "args"} <= held.keys():
+        call, asked, given = at(held, f"{_TOOL_ID}|id"), at(held, _ASKED), at(held, _GIVEN)
+        name = at(held, "toolName|tool_name|name")
+        if name is None and asked is not None:
+            name = kind.removeprefix("tool-").removesuffix("_call")
+        if asked is not None or (name and given is None):
+            yield {"type": "tool_use", "id": call, "name": name, "input": "" if asked is None else asked}
+        if given is not None:
+            yield {"type": "tool_result", "tool_use_id": call, "name": name, "content": _shown(given)}
+    elif isinstance(text, list):
+        yield from chain.from_iterable(map(typed, text))
+    elif kind != "step-start":
+        yield {"type": "text", "text": text} if isinstance(text, str) else {"type": "file"}
+
+
+def _shown(given: Any, depth: int = 0) -> str:
+    """Return the result of a tool as a text, without what programs wrap around it."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, list) and depth < _MOST_WRAPPED:
+        return "\n".join(_shown(one, depth + 1) for one in given)
+    if isinstance(given, Mapping) and depth < _MOST_WRAPPED:
+        if at(given, "mimeType|mime_type|media_type|mediaType") is not None:
+            return "(image, sound or file)"
+        is_wrapped = len(given) == 1 or not _WRAPS.isdisjoint(given)
+        wrapped = at(given, "functionResponse.response|text|content|output|result") if is_wrapped else None
+        if wrapped is not None:
+            return _shown(wrapped, depth + 1)
+    return json.dumps(given, ensure_ascii=False, default=str)
 
 
 SHAPES = (
@@ -280,7 +360,7 @@ class MessageReader:
             what = kind_of(found["sessions"])
             self.reading.skips.fail("sessions", f"this is a {what}; it should be a list")
         elif held_in(found):
-            yield from self._session(found, "", self.reading.name)
+            yield from self.session(found, "", self.reading.name)
         elif any(key in found for key in TEXT):
             yield from self._grouped(self.reading.objects())
         else:
@@ -305,7 +385,7 @@ class MessageReader:
         for count, ((where, value), after) in enumerate(pairwise(chain(records, [("", None)])), 1):
             name = self.reading.name if count == 1 and after == ("", None) else f"{self.reading.name}-{count}"
             if isinstance(value, Mapping) and held_in(value) is not None:
-                yield from self._session(value, where, name, user)
+                yield from self.session(value, where, name, user)
             else:
                 self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
         if not count:
@@ -325,7 +405,7 @@ class MessageReader:
             if name is not None:
                 yield from self._made(name, messages, where)
 
-    def _session(
+    def session(
         self, value: Mapping[str, Any], where: str, default: str, user: str | None = None
     ) -> Iterator[FileSession]:
         """Yield a session object as a session; a wrong one is reported."""
@@ -341,10 +421,10 @@ class MessageReader:
         elif time is not None and kind_of(time) not in ("text", "number"):
             skips.fail(where, f"the timestamp is a {kind_of(time)}; give ISO 8601 text or UNIX seconds")
         elif (name := self._id(value.get("session_id", value.get("id")), where, default)) is not None:
-            at = f"{where}.{key}" if where else key
+            place = f"{where}.{key}" if where else key
             given = _given(value) if key == "output" else []
             messages = [("input", item) for item in given]
-            messages += [(f"{at}[{n}]", item) for n, item in enumerate(items)]
+            messages += [(f"{place}[{n}]", item) for n, item in enumerate(items)]
             yield from self._made(name, messages, where, time, metadata, user or self._owner(value, where))
 
     def _made(
@@ -359,13 +439,13 @@ class MessageReader:
         """Yield a session of messages, unless none of them says anything."""
         tools: dict[str, str] = {}
         drafts = []
-        for at, message in messages:
+        for place, message in messages:
             if isinstance(message, Mapping):
                 turns = turns_of(self.convert(message), tools, self.reading.skips)
-                drafts += [DraftTurn(at, turn) for turn in turns]
+                drafts += [DraftTurn(place, turn) for turn in turns]
             else:
                 what = kind_of(message)
-                self.reading.skips.fail(at, f"there is a {what} where a message should be")
+                self.reading.skips.fail(place, f"there is a {what} where a message should be")
         if drafts:
             yield session_of(name, drafts, timestamp=time, metadata=metadata, where=where, user=user)
 
@@ -394,14 +474,7 @@ def _key(record: tuple[str, Mapping[str, Any]]) -> str | None:
     return None if found is None else str(found)
 
 
-_LANGCHAIN_ROLES = {
-    "human": "user",
-    "ai": "assistant",
-    "system": "system",
-    "developer": "developer",
-    "tool": "tool",
-    "function": "function",
-}
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", **{one: one for one in (*_INSTRUCTIONS, "tool", "function")}}  # fmt: skip
 _OUTSIDE = ("session_id", *TIME_KEYS)
 """What a store of messages may put beside `data`."""
 
@@ -441,17 +514,38 @@ def converted(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if found is None:
         return message
     kind, data = found
-    more = data.get("additional_kwargs")
-    more = more if isinstance(more, Mapping) else {}
     role = role_of(kind) or role_of(data.get("role")) or data.get("role") or kind
     made: dict[str, Any] = {"role": role, "content": data.get("content")}
     made.update({key: message[key] for key in _OUTSIDE if key in message})
     made.update({key: data[key] for key in ("id", "name", "tool_call_id") if data.get(key)})
-    calls = data.get("tool_calls") or more.get("tool_calls")
-    if calls:
-        made["tool_calls"] = calls
-    if more.get("function_call"):
-        made["function_call"] = more["function_call"]
-    if isinstance(stamp := more.get("timestamp"), (str, int, float)):
+    for key in _CALLS:
+        if calls := data.get(key) or at(data, f"additional_kwargs.{key}"):
+            made[key] = calls
+    if isinstance(stamp := at(data, "additional_kwargs.timestamp"), (str, int, float)):
         made.setdefault("timestamp", stamp)
     return made
+
+
+THREADS = "values.messages|channel_values.messages|checkpoint.channel_values.messages"
+"""Where a state, a checkpoint, or the tuple of one has the messages of a LangGraph thread."""
+
+
+def read_langgraph(reading: FileReader) -> Iterator[FileSession]:
+    """Yield a session for each thread, of its latest state; its messages have the time when that was saved."""
+    latest: dict[str, tuple[str, str, list[Any]]] = {}
+    for where, state in reading.objects():
+        thread = at(state, "config.configurable.thread_id|metadata.thread_id|thread_id")
+        name = str(thread or (f"{reading.name}-{where}" if where else reading.name))
+        saved, held = str(at(state, "created_at|ts|checkpoint.ts") or ""), at(state, THREADS)
+        reading.skips.leave_out("earlier state of a thread", name in latest)
+        if saved >= latest.get(name, ("",))[0]:
+            latest[name] = saved, where, held if isinstance(held, list) else []
+    for name, (saved, where, held) in latest.items():
+        messages = [converted(one) for one in held if isinstance(one, Mapping)]
+        said = [one for one in messages if one.get("role") not in _INSTRUCTIONS]
+        reading.skips.leave_out(HIDDEN, len(messages) - len(said))
+        if len(messages) < len(held):
+            reading.skips.fail(where, f"{len(held) - len(messages)} of the messages are no objects")
+        placed = ((f"{where} message {number}".strip(), one) for number, one in enumerate(said))
+        if drafts := list(drafts_of(placed, reading)):
+            yield session_of(name, drafts, timestamp=saved or None, where=where)

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from memforest.errors import InputError
@@ -185,14 +186,9 @@ _SPEAKER = re.compile(
     r"(?:<(?P<nick>[^<>]{1,80})>|(?P<name>[^\s:<>\[\](){}=][^:<>\[\](){}=\n]{0,60}?)\s?:)(?:\s(?P<text>.*)|$)",
     re.DOTALL,
 )
-_ROLES = {
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "system": "system",
-    "tool": "tool",
-}
+_ROLES = {"human": "user", "ai": "assistant", **{one: one for one in ("user", "assistant", "system", "tool")}}
+_REACTIONS = re.compile(r"\(- [^:\n]{1,80}: [^\n]{1,80} -\)\s*\Z")
+"""How signal-export writes what others answered with a sign."""
 LEAST_SHARE = 0.5
 """Of the first lines that begin with a time, how many must name a speaker."""
 
@@ -219,9 +215,10 @@ def _log_drafts(reading: FileReader) -> Iterator[DraftTurn]:
         found = _SPEAKER.match(said)
         if found is None:
             reading.skips.leave_out("line that names no speaker")
-        elif not (text := (found["text"] or "").strip()):
+        elif not (text := _REACTIONS.sub("", found["text"] or "").strip()):
             reading.skips.leave_out("empty message")
         else:
+            reading.skips.leave_out("reaction", len(_REACTIONS.findall(found["text"])))
             speaker = (found["nick"] or found["name"]).strip()
             role = _ROLES.get(speaker.casefold())
             who = {"speaker": speaker} if role is None else {"role": role}
@@ -230,6 +227,26 @@ def _log_drafts(reading: FileReader) -> Iterator[DraftTurn]:
             yield from dated(reading, where, time, {**who, "content": text})
 
 
+_AIDER = re.compile(r"# aider chat started at (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+
+
+def read_aider(reading: FileReader) -> Iterator[FileSession]:
+    """Yield the sessions of aider's history, in which only the beginning of each has a time."""
+    for where, head, said in messages_in_lines(reading, _AIDER):
+        turns: list[DraftTurn] = []
+        for mark, lines in groupby(said.split("\n"), lambda line: (_AIDER_LINE.match(line) or [""])[0]):
+            text = "\n".join(line.removeprefix(mark).rstrip() for line in lines).strip()
+            if text and mark.startswith(">"):
+                reading.skips.leave_out("note of the program")
+            elif text:
+                turns.append(DraftTurn(where, {"role": "user" if mark else "assistant", "content": text}))
+        if turns:
+            yield session_of(
+                f"{reading.name}/{head['stamp'].replace(' ', 'T')}", turns, timestamp=head["stamp"]
+            )
+
+
+_AIDER_LINE = re.compile("#### |####$|> |>$")
 _SESSION_KEY = re.compile(r"session_(\d{1,9})")
 
 
