@@ -97,12 +97,8 @@ async def forget(visit: PageRequest) -> Response:
 
 async def update(visit: PageRequest) -> Response:
     """Correct a fact: its text, its time, or both."""
-    done = await visit.memory.update(
-        visit.needed("id"),
-        visit.given("text"),
-        valid_from=visit.given("valid_from"),
-        valid_to=visit.given("valid_to"),
-    )
+    times = {name: visit.given(name) for name in ("valid_from", "valid_to")}
+    done = await visit.memory.update(visit.needed("id"), visit.given("text"), **times)
     return visit.go("fact", user=visit.user, id=done.new_fact_id or done.fact_id, done="corrected")
 
 

@@ -69,7 +69,7 @@ def ui_app(
         intake: the ingest jobs of the server, which have a page where they are given.
         https: browsers come by https, even if a proxy does not say so: the cookie is then for https alone.
     """
-    site = Site(access, hosts=hosts, intake=intake, https=https)
+    site = Site(access, hosts, intake, https)
     routes = [
         Route("/", site.page(acting.users)),
         Route("/login", site.login, methods=["GET", "POST"]),

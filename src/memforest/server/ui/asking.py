@@ -6,7 +6,7 @@ so at one instant and not at the other, or what the memory held and learnt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -135,20 +135,16 @@ def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]
         >>> [one["change"] for one in side_by_side([], [entry])]
         ['added']
     """
-    sides = [
-        {(one.attribute or "", one.start, one.value or ""): one for one in side} for side in (before, after)
-    ]
+    sides = [{_place(one): one for one in side} for side in (before, after)]
     rows = []
-    for key in sides[0] | sides[1]:
-        old, new = sides[0].get(key), sides[1].get(key)
-        change = (
-            "added" if old is None else "gone" if new is None else "same" if old.end == new.end else "changed"
-        )
+    for place in sorted(sides[0] | sides[1]):
+        old, new = (side.get(place) for side in sides)
+        same = "same" if old is not None and new is not None and old.end == new.end else "changed"
+        change = "added" if old is None else "gone" if new is None else same
         rows.append({"before": old, "after": new, "either": new or old, "change": change})
-    return sorted(rows, key=_place)
+    return rows
 
 
-def _place(row: Mapping[str, Any]) -> tuple[str, float, str]:
-    """Return where a row stands: by attribute, in time order, what has no beginning first."""
-    one = row["either"]
+def _place(one: TimelineEntry) -> tuple[str, float, str]:
+    """Return where a state stands: by attribute, in time order, what has no beginning first."""
     return one.attribute or "", float("-inf") if one.start is None else one.start.timestamp(), one.value or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,8 +21,7 @@ from memforest.settings import MAX_PAGE
 
 MOST_CHILDREN = 500
 """Most nodes below one that are shown at once, 50 a page."""
-MOST_LEVELS = 100
-_MOST_NODE = 2**53
+_NODE = re.compile(r"[1-9][0-9]{0,15}(\.[1-9][0-9]{0,15}){0,99}")
 
 
 async def forest(visit: PageRequest) -> Response:
@@ -102,11 +102,9 @@ def _way(given: str | None) -> list[int]:
     """
     if given is None:
         return []
-    parts = given.split(".")
-    good = all(one.isascii() and one.isdigit() and len(one) < 17 for one in parts)
-    if not good or len(parts) > MOST_LEVELS or not all(0 < int(one) < _MOST_NODE for one in parts):
+    if not _NODE.fullmatch(given):
         raise InputError("node: give numbers of nodes with dots between them")
-    return [int(one) for one in parts]
+    return [int(one) for one in given.split(".")]
 
 
 async def entities(visit: PageRequest) -> Response:
@@ -126,14 +124,12 @@ async def timeline(visit: PageRequest) -> Response:
     events: TimelinePage | None = None
     if attribute is None:
         events = await memory.timeline(entity, kind="event", limit=PAGE, cursor=visit.given("event"), **asked)
-    by_attribute = sorted(states, key=lambda one: one.attribute or "")
     return visit.page(
         "timeline.html",
         entity=entity,
         attribute=attribute,
         states=states,
         events=events,
-        kinds=[(name or "", list(each)) for name, each in groupby(by_attribute, lambda one: one.attribute)],
         attributes=sorted({*states.attributes, *((attribute,) if attribute else ())}),
         axis=visit.axis((one.start, one.end) for one in states),
         axis_of_events=visit.axis((one.start, one.end or one.start) for one in events or ()),
@@ -204,7 +200,7 @@ async def turn(visit: PageRequest) -> Response:
         NotFoundError: if the session has no such turn.
     """
     memory, session_id, turn_id = visit.memory, visit.needed("session"), visit.needed("id")
-    page, _ = await _page_with(memory, session_id, turn_id)
+    page = (await _page_with(memory, session_id, turn_id))[0]
     said = next((one for one in page if one.id == turn_id), None)
     if said is None:
         raise NotFoundError(f"the session has no turn {turn_id!r}")
@@ -212,16 +208,16 @@ async def turn(visit: PageRequest) -> Response:
     ids = {one.fact_id for one in facts}
     names = list(dict.fromkeys(name for one in facts for name in (one.speaker, *one.entities)))[:MOST_NAMES]
     states = await _states_of(memory, names)
-    done = [one for each in facts for one in await memory.history(each.fact_id)]
+    history = [one for each in facts for one in await memory.history(each.fact_id)]
     moments = [said.said, *(one.start for one in facts)]
     return visit.page(
         "turn.html",
         turn=said,
         facts=facts,
-        names=list(dict.fromkeys(name for one in facts for name in one.entities)),
+        names=names,
         told=[one for one in states if ids & set(one[1].fact_ids)],
         ended=[one for one in states if one[1].ended_by is not None and one[1].ended_by.fact_id in ids],
-        corrections=[one for one in done if one.kind not in ("said", "superseded")],
+        corrections=[one for one in history if one.kind not in ("said", "superseded")],
         leaves=await _leaves_of(memory, (session_id, *names), (session_id, turn_id), moments),
     )
 
@@ -254,7 +250,14 @@ async def _states_of(memory: AsyncUserMemory, names: Sequence[str]) -> list[tupl
 async def _leaves_of(
     memory: AsyncUserMemory, scopes: Iterable[str], place: tuple[str, str], moments: Sequence[datetime]
 ) -> list[tuple[TreeView, ...]]:
-    """Return the ways from the roots of trees to the leaves that a turn stands in, found by the times of the nodes."""
+    """Return the ways from the roots of trees to the leaves that a turn stands in, found by the times of the nodes.
+
+    Args:
+        memory: whose trees.
+        scopes: names of the trees that are looked through.
+        place: session id and turn id.
+        moments: when it was said, by which leaves that are exchanges are told, and the times of its facts.
+    """
     left: dict[int | None, tuple[TreeView, ...]] = {}
     for scope in scopes:
         with suppress(NotFoundError):
@@ -262,11 +265,13 @@ async def _leaves_of(
     found, opened = [], 0
     while left:
         way = left.pop(next(iter(left)))
-        if place in turns_of(way[-1].sources):
+        at = way[-1]
+        is_exchange = not at.level and not at.sources and at.start <= moments[0] < at.end
+        if is_exchange or place in turns_of(at.sources):
             found.append(way)
-        elif way[-1].level and opened < MOST_OPENED:
+        elif at.level and opened < MOST_OPENED:
             opened += 1
-            [node] = await memory.tree(node=way[-1].node_id, depth=1, limit=MOST_CHILDREN)
+            [node] = await memory.tree(node=at.node_id, depth=1, limit=MOST_CHILDREN)
             below = [one for one in node.children if any(one.start <= when <= one.end for when in moments)]
             left |= {one.node_id: (*way, one) for one in below}
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, timezone, tzinfo
+from datetime import datetime, time, timedelta, tzinfo
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -24,7 +24,7 @@ from memforest.read.stored import Source
 from memforest.reading.states import attribute_name
 from memforest.server.auth import Principal, Scope
 from memforest.server.jobs import Intake
-from memforest.times import UNSAFE, local_time, one_line
+from memforest.times import EARLIEST, LATEST, UNSAFE, from_ms, local_time, one_line
 
 TEXT_CHARS = 20_000
 """Longest text on a page; of a longer one the rest is counted."""
@@ -86,9 +86,11 @@ def span(start: datetime | None, end: datetime | None, zone: tzinfo) -> Markup:
     """Return [start, end) in words: one day, a part of a day, several days, or what is known of it.
 
     Example:
-        >>> span(datetime(2024, 5, 1, tzinfo=timezone.utc), datetime(2024, 5, 2, tzinfo=timezone.utc), timezone.utc).striptags()
+        >>> day = datetime(2024, 5, 1, tzinfo=LATEST.tzinfo)
+        >>> span(day, day + timedelta(days=1), LATEST.tzinfo).striptags()
         '1 May 2024'
     """
+    start = None if start == EARLIEST else start
     if start is None or end is None:
         words = "no time known" if start is end else "until " if start is None else "from "
         return escape(words) + ("" if start is end else day(start or end, zone))
@@ -336,15 +338,8 @@ LEAST = 0.8
 MOST_TICKS = 5
 """So many stand beside each other on a phone."""
 _DAY_S = 86_400
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
-_SECONDS = (
-    *((60, "%H:%M"), (300, "%H:%M"), (900, "%H:%M"), (3_600, "%H:%M"), (10_800, "%d %b, %H:%M")),
-    *((21_600, "%d %b, %H:%M"), (_DAY_S, "%d %b"), (2 * _DAY_S, "%d %b"), (7 * _DAY_S, "%d %b")),
-    (14 * _DAY_S, "%d %b"),
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = datetime.min.replace(tzinfo=timezone.utc).timestamp()
-_LAST = datetime(9999, 12, 31, 23, tzinfo=timezone.utc).timestamp()
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1_200, 12_000)
+_SECONDS = (60, 300, 900, 3_600, 10_800, 21_600, _DAY_S, 2 * _DAY_S, 7 * _DAY_S, 14 * _DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +358,7 @@ class Axis:
             spans: what will be drawn; there is room beside them where one is open.
             zone: whose days the ticks are.
         """
-        pairs = tuple(spans)
+        pairs = [(None if start == EARLIEST else start, end) for start, end in spans]
         times = [when.timestamp() for pair in pairs for when in pair if when is not None]
         if not times:
             return None
@@ -382,7 +377,7 @@ class Axis:
 
     def bar(self, start: datetime | None, end: datetime | None) -> tuple[float, float]:
         """Return where a bar begins, and its width; an open one goes on to the edge."""
-        begin = 0.0 if start is None else self.percent(start.timestamp())
+        begin = 0.0 if start is None or start == EARLIEST else self.percent(start.timestamp())
         width = max((100.0 if end is None else self.percent(end.timestamp())) - begin, LEAST)
         return min(begin, 100 - width), round(width, 2)
 
@@ -391,8 +386,8 @@ def _ticks(first: float, last: float, zone: tzinfo) -> Iterator[tuple[float, str
     """Yield the ticks of an axis: starts of years, months, days, hours or minutes, whichever are few enough."""
     begin = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     if last - first <= 62 * _DAY_S:
-        steps = (pair for pair in _SECONDS if (last - first) / pair[0] < MOST_TICKS)
-        step, form = next(steps, _SECONDS[-1])
+        step = next((one for one in _SECONDS if (last - first) / one < MOST_TICKS), _SECONDS[-1])
+        form = "%d %b" if step >= _DAY_S else "%H:%M" if last - first < _DAY_S else "%d %b, %H:%M"
         at = begin.timestamp()
         at += -(-(first - at) // step) * step
         while at <= last:
@@ -400,9 +395,9 @@ def _ticks(first: float, last: float, zone: tzinfo) -> Iterator[tuple[float, str
             at += step
         return
     wanted = (last - first) / (30.4 * _DAY_S * MOST_TICKS)
-    months = next((one for one in _MONTHS if one > wanted), 12_000)
+    months = next((one for one in _MONTHS if one > wanted), 24_000)
     number = begin.year * 12 + begin.month - 1
-    for start in range(max(12, number - number % months), 10_000 * 12, months):
+    for start in range(number - number % months or months, 120_000, months):
         year, month = divmod(start, 12)
         when = begin.replace(year=year, month=month + 1, day=1)
         if when.timestamp() > last:
@@ -412,5 +407,5 @@ def _ticks(first: float, last: float, zone: tzinfo) -> Iterator[tuple[float, str
 
 
 def _local(at: float, zone: tzinfo) -> datetime:
-    within = min(max(at, _FIRST), _LAST)  # the edges of a picture may lie beyond the calendar
-    return local_time(_EPOCH + timedelta(seconds=within), zone)
+    within = min(max(at, EARLIEST.timestamp()), LATEST.timestamp())  # an axis may reach beyond the calendar
+    return local_time(from_ms(int(1000 * within)), zone)
