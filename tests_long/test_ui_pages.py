@@ -622,3 +622,14 @@ def test_long_lists_come_by_cursor_and_lose_nothing(folder: Path) -> None:
     assert '<li id="tn58" class="wanted">' in page
     assert '<li id="tn1"' not in page
     asyncio.run(forest.close())
+
+
+def test_the_pictures_of_the_docs_are_small_and_all_are_shown() -> None:
+    """As `make screenshots` makes them."""
+    docs = Path(__file__).parent.parent / "docs"
+    shown = re.findall(
+        r"!\[[^\]]{10,}\]\(pictures/([\w-]+\.png)\)", (docs / "inspector.md").read_text(encoding="utf-8")
+    )
+    pictures = {one.name: one.stat().st_size for one in (docs / "pictures").iterdir()}
+    assert sorted(shown) == sorted(pictures)
+    assert sum(pictures.values()) < 600_000
