@@ -29,11 +29,11 @@ MOST_BYTES = 600_000
 NOW = "2025-10-19T12:00:00Z"
 WIDE, PHONE = 1000, 390
 SHOTS = {
-    "ask": (WIDE, 900, "light", "ask?user=nora&answer=1&q=Where+does+Nora+live+now%3F"),
-    "timeline": (WIDE, 960, "light", "timeline?user=nora&entity=Nora"),
-    "compare": (WIDE, 980, "light", "diff?user=nora&a=2025-03-01&b=2025-10-15"),
+    "ask": (WIDE, 840, "light", "ask?user=nora&answer=1&q=Where+does+Nora+live+now%3F"),
+    "timeline": (WIDE, 860, "light", "timeline?user=nora&entity=Nora"),
+    "compare": (WIDE, 960, "light", "diff?user=nora&a=2025-03-01&b=2025-10-15"),
     "tree": (WIDE, 720, "dark", "tree?user=nora&scope=Nora"),
-    "turn": (WIDE, 1080, "light", "turn?user=nora&session=ninety&id=9"),
+    "turn": (WIDE, 940, "light", "turn?user=nora&session=ninety&id=9"),
     "phone-ask": (PHONE, 844, "light", "ask?user=nora&answer=1&q=Where+does+Nora+live+now%3F"),
     "phone-timeline": (PHONE, 844, "dark", "timeline?user=nora&entity=Mateo&attribute=residence"),
 }

@@ -315,7 +315,7 @@ def test_a_question_of_another_instant_shows_it(browser: Browser) -> None:
     page = browser.get("/ask", user="ann", q="Where does ann live?", as_of="2023-06-01").text
     assert "datetime(" not in page
     assert re.search(r'as of</th><td><time datetime="2023-06-01', page)
-    assert "only so at" in page
+    assert "only true at" in page
 
 
 def test_the_forest_has_a_field_to_ask_in(browser: Browser) -> None:

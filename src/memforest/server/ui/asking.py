@@ -78,7 +78,7 @@ def _windows(result: QueryResult) -> list[tuple[str, Span]]:
         "asked about": (plan.start, plan.end),
         "only during": (during[0], during[1]),
         "asked as of": (plan.as_of, plan.as_of),
-        "only so at": (so_at, so_at),
+        "only true at": (so_at, so_at),
     }
     return [(name, span) for name, span in found.items() if any(span)]
 
