@@ -21,7 +21,7 @@ pytest.importorskip("httpx")
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.inspected import HOSTILE_SESSION, HOSTILE_USER, MARKUP, Browser, links, opened, tags
+from tests_long.inspected import HOSTILE_SESSION, HOSTILE_USER, MARKUP, Browser, fill, links, opened, tags
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest.memory.forest import AsyncMemForest
@@ -282,7 +282,7 @@ def test_a_question_shows_its_plan_its_trees_and_the_parts_of_scores(browser: Br
     assert re.search(r'<th scope="row">lexical</th><td class="num">\+\d', page)
 
 
-def test_the_options_of_a_question_are_those_of_search(browser: Browser, forest: AsyncMemForest) -> None:
+def test_the_options_of_a_question_are_those_of_search(browser: Browser) -> None:
     """In words, too; what is not found is said."""
     question = "Where does ann live?"
     page = browser.get("/ask", user="ann", q=question, as_of="last June", reference_date="2024-06-02").text
@@ -293,8 +293,24 @@ def test_the_options_of_a_question_are_those_of_search(browser: Browser, forest:
     none = browser.get("/ask", user="ann", q="quantum chromodynamics", min_relevance="1").text
     all_of_it = browser.get("/ask", user="ann", q="quantum chromodynamics", min_relevance="0").text
     assert none.count('<li id="e') <= all_of_it.count('<li id="e')
-    names = [one.name for one in asyncio.run(forest.user("ann").indexes())]
-    assert re.findall(r'<option value="(\w+)"', page) == (names if len(names) > 1 else [])
+
+
+def test_another_index_is_asked_and_its_trees_are_in_the_story(folder: Path) -> None:
+    """The choice is there where there are several; a tree of the whole conversation has the turn, too."""
+    forest = AsyncMemForest(str(folder), fast_config(indexes=("memforest", "segtree")))
+    asyncio.run(fill(forest))
+    browser = Browser(ui_app(OpenAccess(forest)))
+    page = browser.get("/ask", user="ann", q="Where does ann live?", index="segtree").text
+    assert re.findall(r'<option value="(\w+)"( selected)?', page) == [
+        ("memforest", ""),
+        ("segtree", " selected"),
+    ]
+    assert re.search(r'index</th><td><bdi dir="auto">segtree', page)
+    assert 'index <bdi dir="auto">segtree' in page
+    trees = story(browser, "trip", "t-1")["Where it stands in trees"]
+    assert "conversation" in trees
+    assert all(browser.get(one).status_code == 200 for one in links(trees))
+    asyncio.run(forest.close())
 
 
 def test_the_window_and_the_evidence_stand_on_one_axis(browser: Browser) -> None:

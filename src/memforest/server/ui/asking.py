@@ -37,18 +37,16 @@ async def ask(visit: PageRequest) -> Response:
     result: QueryResult | None = None
     answered: AskResult | None = None
     indexes = [one.name for one in await memory.indexes()]
-    await memory.sessions(limit=1)  # whether there is such a memory
     if question is not None and visit.given("answer") is not None:
         answered = await memory.ask(question, top_k=top_k, explain=True, **options)
         result = answered.result
     elif question is not None:
         result = await memory.search(question, top_k=top_k, explain=True, **options)
     if result is None:
-        return visit.page("ask.html", asked=asked, top_k=top_k, indexes=indexes, result=None)
+        return visit.page("ask.html", top_k=top_k, indexes=indexes, result=None)
     evidence, windows = result.evidence, _windows(result)
     return visit.page(
         "ask.html",
-        asked=asked,
         top_k=top_k,
         indexes=indexes,
         result=result,

@@ -158,6 +158,8 @@ MOST_PAGES = 40
 """Most pages of turns, or of facts, that are looked through for those of one turn."""
 MOST_NAMES = 12
 """Most names of a turn's facts whose states and trees are shown."""
+_SCOPED = ("entity ", "scene ", "session ")
+"""How the titles of trees begin that are not of the whole conversation."""
 MOST_OPENED = 60
 """Most nodes that are opened to find the leaves of a turn."""
 
@@ -258,7 +260,8 @@ async def _leaves_of(
         place: session id and turn id.
         moments: when it was said, by which leaves that are exchanges are told, and the times of its facts.
     """
-    left: dict[int | None, tuple[TreeView, ...]] = {}
+    roots = [one for one in await memory.tree(depth=0, limit=2 * PAGE) if not one.title.startswith(_SCOPED)]
+    left: dict[int | None, tuple[TreeView, ...]] = {one.node_id: (one,) for one in roots}
     for scope in scopes:
         with suppress(NotFoundError):
             left |= {one.node_id: (one,) for one in await memory.tree(scope, depth=0, limit=PAGE)}
