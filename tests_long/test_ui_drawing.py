@@ -82,6 +82,11 @@ def test_what_is_open_goes_on_to_the_edge() -> None:
         assert axis.bar(unknown, at(2024))[0] == 0 < axis.bar(at(2023), at(2024))[0]
 
 
+def test_one_value_alone_has_months_beside_it() -> None:
+    """The times of one day would say nothing."""
+    assert [text for _, text in axis_of((at(2024, 1, 20, 9), None)).ticks] == ["Feb 2024", "Mar 2024"]
+
+
 def test_an_instant_is_seen() -> None:
     """At the right edge, too."""
     axis = axis_of((at(2023), at(2024)), (at(2024), at(2024)))

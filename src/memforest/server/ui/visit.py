@@ -363,7 +363,7 @@ class Axis:
         if not times:
             return None
         first, last = min(times), max(times)
-        room = max((last - first) * 0.1, 3600.0)
+        room = max((last - first) * 0.1, 3600.0) if last - first >= 60 else 70.0 * _DAY_S
         if last - first < 60 or any(end is None for _, end in pairs):
             last += room
         if any(start is None for start, _ in pairs):
