@@ -9,6 +9,7 @@
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
+#   make screenshots   the pictures of docs/inspector.md anew, from the memory of the demo
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
 #   make docs    write the generated blocks of docs/ anew
 #   make clean   remove what these targets made
@@ -18,7 +19,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check gates docs clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -99,6 +100,9 @@ docs: $(VENV)/.dev
 # An environment of its own: what drives a browser is no part of the project's.
 ui-check: $(VENV)-ui/.ready
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/ui_check.py
+
+screenshots: $(VENV)-ui/.ready
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/screenshots.py
 
 $(VENV)-ui/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-ui

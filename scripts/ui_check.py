@@ -44,13 +44,13 @@ ROOT = Path(__file__).parent.parent
 SHOTS = ROOT / "ui-screenshots"
 MOST_OF_A_KIND = 5
 """Pages of one kind that are walked; thousands differ in their texts alone."""
-NARROW, WIDE = {"width": 360, "height": 740}, {"width": 1200, "height": 900}
+NARROW, WIDE = {"width": 390, "height": 844}, {"width": 1200, "height": 900}
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
 MOST_TABS = 400
-REFUSED = ("user=nobody", "a=x&b=y", "/nothing")
+REFUSED = ("a=x&b=y", "/nothing")
 """How the addresses end that are walked to see them refused."""
 
 _OUTLINE = """() => {
@@ -192,7 +192,9 @@ def walk(page: Page, root: str, *, shots: str | None, axe: bool, found: Found) -
         seen[url] = page.inner_text("body")
         found.check(page.evaluate("window.broken === undefined") is True, f"{url}: a stored script has run")
         if axe:
+            page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
             result = Axe().run(page)
+            found.counts[f"violations of {kind_of(url)}"] += result.violations_count
             found.counts["axe runs"] += 1
             found.check(result.violations_count == 0, f"{url}: {result.generate_report()}")
         if shots is not None and kinds[kind_of(url)] <= 2:
@@ -211,6 +213,7 @@ def walk(page: Page, root: str, *, shots: str | None, axe: bool, found: Found) -
         "fact",
         "sessions",
         "session",
+        "turn",
         "ask",
         "diff",
     ):
@@ -280,7 +283,9 @@ def live(browser: Browser, access: Access, found: Found) -> None:
     with served(access, SlowJob(access)) as root:
         page = opened(browser, found, root).new_page()
         page.goto(root + "jobs")
-        found.check(Axe().run(page).violations_count == 0, "the page of jobs has violations")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            found.check(Axe().run(page).violations_count == 0, f"the page of jobs has violations, {scheme}")
         page.screenshot(path=str(SHOTS / "light-jobs-1.png"))
         page.locator("tbody th a").first.click()
         found.check("running" in page.inner_text("#state"), "the job is not under way")
@@ -296,7 +301,9 @@ def live(browser: Browser, access: Access, found: Found) -> None:
         found.check(
             not page.get_by_role("button", name="Cancel").is_visible(), "a job that ended can be cancelled"
         )
-        found.check(Axe().run(page).violations_count == 0, "the page of a job has violations")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            found.check(Axe().run(page).violations_count == 0, f"the page of a job has violations, {scheme}")
         page.screenshot(path=str(SHOTS / "light-job-1.png"))
 
 
@@ -308,7 +315,9 @@ def by_key(browser: Browser, folder: Path, found: Found) -> None:
         page = opened(browser, found, root).new_page()
         page.goto(root)
         found.check(page.url.endswith("/login"), "without a key there is no login")
-        found.check(Axe().run(page).violations_count == 0, "the login page has violations")
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            found.check(Axe().run(page).violations_count == 0, f"the login page has violations, {scheme}")
         page.screenshot(path=str(SHOTS / "light-login-1.png"))
         tab_to(page, "key", found)
         page.keyboard.type(made.key)
@@ -357,12 +366,14 @@ def check(browser: Browser, folder: Path, found: Found) -> None:
             axe=True,
             found=found,
         )
-        print("narrow")
-        narrow = opened(browser, found, root, viewport=NARROW).new_page()
-        for url in walk(narrow, root, shots="narrow", axe=True, found=found):
-            narrow.goto(url)
-            fits = "document.documentElement.scrollWidth <= window.innerWidth"
-            found.check(narrow.evaluate(fits), f"{url}: wider than a narrow screen")
+        for scheme in ("light", "dark"):
+            print(f"on a phone, {scheme}")
+            phone = opened(browser, found, root, viewport=NARROW, color_scheme=scheme).new_page()
+            for url in walk(phone, root, shots=f"phone-{scheme}", axe=True, found=found):
+                phone.goto(url)
+                phone.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+                fits = "document.documentElement.scrollWidth <= window.innerWidth"
+                found.check(phone.evaluate(fits), f"{url}: wider than a phone")
         print("by keyboard")
         by_keyboard(opened(browser, found, root).new_page(), root, found)
     print("live")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,9 +26,9 @@ from tests_long.worlds import fast_config
 from memforest.memory.forest import AsyncMemForest
 from memforest.read.stored import TimelineEntry
 from memforest.server.auth import OpenAccess, Scope
-from memforest.server.ui import asking, forests
+from memforest.server.ui import asking, pages
 from memforest.server.ui.app import ui_app
-from memforest.server.ui.asking import HeldPair, side_by_side
+from memforest.server.ui.asking import side_by_side
 from memforest.testing import FrozenClock
 
 FIRST, SECOND = "2024-01-10T12:00:00Z", "2024-03-10T12:00:00Z"
@@ -41,9 +42,9 @@ def entry(
     return TimelineEntry("state", "", times[0], times[1], attribute, value)
 
 
-def told(pairs: list[HeldPair]) -> list[tuple[str, str]]:
+def told(pairs: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the value and the change of each pair."""
-    return [(one.either.value or "", one.change) for one in pairs]
+    return [(one["either"].value or "", one["change"]) for one in pairs]
 
 
 @each(
@@ -52,21 +53,21 @@ def told(pairs: list[HeldPair]) -> list[tuple[str, str]]:
         ([], [], []),
         ([entry("Rome", 2020)], [entry("Rome", 2020)], [("Rome", "same")]),
         ([entry("Rome", 2020)], [entry("Rome", 2020, 2022)], [("Rome", "changed")]),
-        ([entry("Rome", 2020)], [entry("Rome", 2019)], [("Rome", "changed")]),
-        ([entry("Rome")], [entry("Rome", 2020)], [("Rome", "changed")]),
+        ([entry("Rome", 2020)], [entry("Rome", 2019)], [("Rome", "added"), ("Rome", "gone")]),
+        ([entry("Rome")], [entry("Rome", 2020)], [("Rome", "gone"), ("Rome", "added")]),
         ([entry("Rome", 2020)], [], [("Rome", "gone")]),
-        ([], [entry("Rome", 2020)], [("Rome", "new")]),
+        ([], [entry("Rome", 2020)], [("Rome", "added")]),
         (
             [entry("Rome", 2020)],
             [entry("Rome", 2020, 2022), entry("Oslo", 2022)],
-            [("Rome", "changed"), ("Oslo", "new")],
+            [("Rome", "changed"), ("Oslo", "added")],
         ),
     ],
 )
-def test_a_state_is_one_row_however_its_time_was_changed(
+def test_a_state_that_ended_meanwhile_is_one_row(
     before: list[TimelineEntry], after: list[TimelineEntry], pairs: list[tuple[str, str]]
 ) -> None:
-    """And another value is another row."""
+    """Another value or start is another row."""
     assert told(side_by_side(before, after)) == pairs
 
 
@@ -74,21 +75,20 @@ def test_of_a_value_that_came_back_each_time_finds_its_own() -> None:
     """By when it began, whatever the order."""
     early, late = entry("Rome", 2015, 2016), entry("Rome", 2020)
     pairs = side_by_side([late], [early, late])
-    assert [(one.before, one.after) for one in pairs] == [(None, early), (late, late)]
+    assert [(one["before"], one["after"]) for one in pairs] == [(None, early), (late, late)]
 
 
 def test_rows_stand_by_attribute_and_then_in_time_order() -> None:
-    """What has no beginning stands first; events are no states."""
+    """What has no beginning stands first."""
     given = [entry("cook", 2021, attribute="job"), entry("Oslo", 2022), entry("Rome", 2020), entry("Bonn")]
-    event = TimelineEntry("event", "A visit.", None, None)
-    found = side_by_side([], [*given, event])
-    assert [one.either.value for one in found] == ["cook", "Bonn", "Rome", "Oslo"]
+    found = side_by_side([], given)
+    assert [one["either"].value for one in found] == ["cook", "Bonn", "Rome", "Oslo"]
 
 
 def test_the_same_value_of_another_attribute_is_another_state() -> None:
     """Who lives in Rome was not born there."""
     pairs = side_by_side([entry("Rome", 2020, attribute="birthplace")], [entry("Rome", 2020)])
-    assert [one.change for one in pairs] == ["gone", "new"]
+    assert [one["change"] for one in pairs] == ["gone", "added"]
 
 
 @pytest.fixture
@@ -108,37 +108,37 @@ def browser(folder: Path) -> Iterator[Browser]:
     asyncio.run(forest.close())
 
 
-def rows(page: str, label: str = "What was held") -> list[list[str]]:
-    """Return the texts of the chunks of the rows of a table."""
-    table = page.partition(f'aria-label="{label}"')[2].partition("</table>")[0]
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Return the texts of the cells of the rows of a table, which is named by a heading."""
+    table = page.partition(f'aria-labelledby="{heading}"')[2].partition("</table>")[0]
     bodies = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.S)
     return [
         [
-            re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", chunk)).strip()
-            for chunk in re.findall(r"<t[hd].*?</t[hd]>", body, re.S)
+            re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", cell)).strip()
+            for cell in re.findall(r"<t[hd].*?</t[hd]>", body, re.S)
         ]
         for body in bodies
     ]
 
 
-def held(browser: Browser, a: str, b: str, **more: str) -> list[list[str]]:
-    """Return the rows of what was held of ann at two instants."""
+def held(browser: Browser, a: str, b: str, **more: str) -> dict[str, list[list[str]]]:
+    """Return the rows of what was held of where ann lives at two instants, by change."""
     answer = browser.get("/diff", user="ann", by="known", a=a, b=b, **{"entity": "ann", **more})
     assert answer.status_code == 200, answer.text
-    return [row for row in rows(answer.text) if row[0] == "residence"]
+    changes = ("added", "changed", "gone", "same")
+    found = {one: [row for row in rows(answer.text, f"h-{one}") if row[0] == "residence"] for one in changes}
+    return {change: lines for change, lines in found.items() if lines}
 
 
 def test_two_states_stand_side_by_side(browser: Browser) -> None:
     """Berlin without an end, then with one; Lisbon on the later side alone."""
-    berlin, lisbon = held(browser, "2024-02-01", "2024-05-01")
-    assert berlin[1].startswith("Berlin")
-    assert "to open" in berlin[1]
-    assert berlin[2].startswith("Berlin")
-    assert "to 2024-02" in berlin[2]
-    assert berlin[3] == "changed"
+    found = held(browser, "2024-02-01", "2024-05-01")
+    assert [*found] == ["added", "changed"]
+    [lisbon], [berlin] = found["added"], found["changed"]
+    assert berlin[1].startswith("Berlin , from")
+    assert re.match(r"Berlin , .* to \d+ (February|March) 2024", berlin[2])
     assert lisbon[1] == "–"
     assert lisbon[2].startswith("Lisbon")
-    assert lisbon[3] == "new"
 
 
 def test_the_first_instant_is_the_earlier_one(browser: Browser) -> None:
@@ -150,8 +150,8 @@ def test_the_first_instant_is_the_earlier_one(browser: Browser) -> None:
 
 def test_before_the_memory_knew_of_it_a_side_is_empty(browser: Browser) -> None:
     """Which is no error; at two such instants it is."""
-    [berlin] = held(browser, "2020-01-01", "2024-02-01")
-    assert (berlin[1], berlin[3]) == ("–", "new")
+    [[berlin]] = held(browser, "2020-01-01", "2024-02-01").values()
+    assert berlin[1] == "–"
     answer = browser.get("/diff", user="ann", by="known", a="2019-01-01", b="2020-01-01", entity="ann")
     assert answer.status_code == 404
 
@@ -159,18 +159,51 @@ def test_before_the_memory_knew_of_it_a_side_is_empty(browser: Browser) -> None:
 def test_what_had_not_been_said_by_then_is_on_neither_side(browser: Browser) -> None:
     """`said_by` holds for both."""
     found = held(browser, "2024-02-01", "2024-05-01", said_by="2024-02-01")
-    assert [(row[1].split()[0], row[3]) for row in found] == [("Berlin", "same")]
+    [[berlin]] = found.values()
+    assert [*found] == ["same"]
+    assert berlin[1].startswith("Berlin")
 
 
 def test_without_an_entity_the_page_says_what_to_give(browser: Browser) -> None:
     """What was learnt is there all the same; with a name there is a table and no such hint."""
     page = browser.get("/diff", user="ann", by="known", a="2024-02-01", b="2024-05-01").text
     assert "Name an entity" in page
-    assert rows(page) == []
-    assert rows(page, "Changes") != []
+    assert "What this memory held" not in page
+    assert rows(page, "h-changes") != []
     named = browser.get("/diff", user="ann", by="known", a="2024-02-01", b="2024-05-01", entity="ann").text
     assert "Name an entity" not in named
-    assert rows(named, "Changes") != []
+    assert rows(named, "h-changes") != []
+
+
+def test_evidence_says_until_when_it_was_true_and_what_ended_it(browser: Browser) -> None:
+    """By its number, where that is among the evidence, or by its turn."""
+    asked = {"user": "ann", "q": "Where does ann live?", "reference_date": SECOND}
+    page = browser.get("/ask", **asked).text
+    listed = page.partition('<ol class="evidence">')[2].partition("</ol>")[0].split("<li id=")
+    berlin = next(one for one in listed if "I live in Berlin" in one.partition("</h3>")[0])
+    ends = re.search(
+        r'until <time [^>]*>26 February 2024</time> \(see <a href="#(e\d+)">\[\d+\]</a>\)', berlin
+    )
+    assert ends is not None, berlin
+    [lisbon] = [one for one in listed if one.startswith(f'"{ends[1]}"')]
+    assert "I moved to Lisbon" in lisbon
+    alone = browser.get("/ask", **asked, as_of="2024-01-20", top_k="1").text
+    assert re.search(
+        r'until <time [^>]*>26 February 2024</time> \(see <a class="source" href="/session', alone
+    )
+
+
+def test_what_differs_stands_in_groups(browser: Browser) -> None:
+    """Added, changed, ended; a group without a difference is not there."""
+    page = browser.get("/diff", user="ann", a="2024-02-01", b="2024-05-01").text
+    [[name, before, after, since]] = rows(page, "g-changed")
+    assert (name, before.split()[0], after.split()[0]) == ("ann , residence", "Berlin", "Lisbon")
+    assert since == "26 February 2024"
+    assert 'id="g-ended"' not in page
+    assert [row[0] for row in rows(page, "g-begun")] == ["Eve , residence"]
+    back = browser.get("/diff", user="ann", a="2024-05-01", b="2024-02-01").text
+    assert [row[0] for row in rows(back, "g-ended")] == ["Eve , residence"]
+    assert "Nothing differs." in browser.get("/diff", user="ann", a="2020-01-01", b="2020-02-01").text
 
 
 def test_markup_in_what_was_held_is_text(browser: Browser) -> None:
@@ -273,7 +306,7 @@ def test_every_tree_is_reached_where_the_forest_shows_the_largest_alone(
     assert "largest" not in browser.get("/forest", user="ann").text
     every = asyncio.run(forest.user("ann").tree(depth=0))
     wanted = {str(one.node_id) for one in every if one.title.split()[0] in ("entity", "session")}
-    monkeypatch.setattr(forests, "PAGE", 1)
+    monkeypatch.setattr(pages, "PAGE", 1)
     page = browser.get("/forest", user="ann").text
     assert "The 1 largest of" in page
     monkeypatch.undo()

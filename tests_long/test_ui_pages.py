@@ -21,16 +21,15 @@ pytest.importorskip("httpx")
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.inspected import HOSTILE_SESSION, HOSTILE_USER, MARKUP, Browser, links, opened, tags
+from tests_long.inspected import HOSTILE_SESSION, HOSTILE_USER, MARKUP, Browser, fill, links, opened, tags
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.auth import OpenAccess
 from memforest.server.ui.app import ASSETS, HEADERS, ui_app
-from memforest.server.ui.visit import LEAST
 
 PAGES = ("forest", "entities", "facts", "sessions", "ask", "diff")
-BY_ID = {"tree": "scope=x", "session": "id=x", "fact": "id=x"}
+BY_ID = {"tree": "scope=x", "session": "id=x", "turn": "session=trip&id=x", "fact": "id=x"}
 VENDORED = {
     "htmx.min.js": "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
     "hx-sse.min.js": "18ef2761356ec1fe0bb6d92612315b37517a7c1e9856b661c5ae81fef239d103",
@@ -74,7 +73,7 @@ def walked(browser: Browser) -> dict[str, str]:
 def test_every_page_is_reached_by_links_alone(walked: dict[str, str]) -> None:
     """No script is needed to get anywhere."""
     reached = {at.partition("?")[0].strip("/") for at in walked}
-    assert reached >= {"", "tree", "timeline", "fact", "session", *PAGES}
+    assert reached >= {"", "tree", "timeline", "fact", "session", "turn", *PAGES}
 
 
 def test_stored_markup_is_text_on_every_page(walked: dict[str, str]) -> None:
@@ -105,14 +104,29 @@ def test_marks_that_turn_text_around_are_named_not_obeyed(walked: dict[str, str]
     assert any('<span class="mark">U+202E</span>' in page for page in walked.values())
 
 
-def test_every_picture_has_a_table_and_a_name(walked: dict[str, str]) -> None:
-    """The same data, for who does not see the picture."""
-    pictured = {at: page for at, page in walked.items() if 'role="img"' in page}
-    assert {at.partition("?")[0] for at in pictured} == {"/forest", "/tree", "/timeline", "/ask"}
-    for at, page in pictured.items():
-        for drawing in re.finditer(r'<svg [^>]*role="img"([^>]*)>', page):
-            assert "aria-label=" in drawing.group(1), at
-            assert "<table" in page[drawing.end() :], at
+def bars(page: str) -> list[tuple[list[str], float, float, str]]:
+    """Return for each bar of a page the times beside it, where it begins, its width, and its kind."""
+    found = []
+    for cell in re.findall(r'<td class="axis">(.*?)</td>', page, re.S):
+        drawn = re.search(r'<rect class="bar ([^"]*)" x="([\d.]+)%" y="5" width="([\d.]+)%"', cell)
+        if drawn is not None:
+            times = re.findall(r'datetime="([^"]+)"', cell)
+            found.append((times, float(drawn[2]), float(drawn[3]), drawn[1]))
+    return found
+
+
+def test_every_bar_has_its_times_in_words(walked: dict[str, str]) -> None:
+    """For who does not see it: a drawing is hidden from a reader of screens, or has a name and a table below."""
+    for at, page in walked.items():
+        for drawing in re.finditer(r"<svg ([^>]*)>", page):
+            if 'role="img"' in drawing.group(1):
+                assert "aria-label=" in drawing.group(1), at
+                assert "<table" in page[drawing.end() :], at
+            else:
+                assert 'aria-hidden="true"' in drawing.group(1), at
+        assert all(times for times, *_ in bars(page)), at
+    drawn = {at.partition("?")[0] for at, page in walked.items() if bars(page)}
+    assert drawn == {"/forest", "/tree", "/timeline", "/sessions", "/ask"}
 
 
 def test_every_page_has_one_heading_a_title_and_a_language(walked: dict[str, str]) -> None:
@@ -137,7 +151,7 @@ def test_every_field_has_a_label(walked: dict[str, str]) -> None:
 def test_users_are_listed_with_their_sizes(browser: Browser) -> None:
     """The sizes of their files."""
     page = browser.get("/").text
-    assert len(re.findall(r'<td class="num">[\d.]+ [kM]B</td>', page)) == 2
+    assert len(re.findall(r'<td class="num" data-label="Size">[\d.]+ [kM]B</td>', page)) == 2
 
 
 def test_a_tree_unfolds_level_by_level_down_to_what_was_said(browser: Browser) -> None:
@@ -179,41 +193,30 @@ def test_values_stand_before_events_and_name_all_attributes(browser: Browser) ->
     values, events = page.split('<section id="events">')
     assert "I live in Berlin" in values
     assert "Clara visited me" in events
-    assert re.search(r'<text class="(?:in|by)"[^>]*>Berlin</text>', values), "a bar tells its value"
+    assert re.findall(r'<tr class="group"><th [^>]*><a [^>]*><bdi dir="auto">(\w+)', values) == [
+        "job",
+        "residence",
+    ]
 
 
-def test_a_picture_has_the_rows_of_its_table(walked: dict[str, str]) -> None:
-    """As many bars as the table has intervals, each at the place of its times, to a pixel of the picture."""
+def test_a_bar_stands_where_its_times_are(walked: dict[str, str]) -> None:
+    """From the first bar of a table to the last, in proportion; what is open goes to the edge and is marked."""
     seen = 0
     for at, page in walked.items():
-        for region in page.split('<div class="picture"')[1:]:
-            drawing, _, rest = region.partition("</svg>")
-            table = rest.partition("</table>")[0]
-            bars = [
-                tuple(map(float, one))
-                for one in re.findall(
-                    r'<rect class="bar[^"]*" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawing
-                )
-            ]
-            rows = [
-                re.findall(r'datetime="([^"]+)"', row)
-                for row in re.findall(r"<tr>.*?</tr>", table.partition("<tbody>")[2], re.S)
-            ]
-            rows = rows[-len(bars) :] if at.startswith("/tree") else rows
-            if at.startswith("/tree"):
-                bars = bars[1:]  # the node itself, whose times stand above
-            assert len(bars) == len(rows), at
-            if "open" in table or "before" in table or "/diff" in at:
+        for table in re.findall(r"<table.*?</table>", page, re.S):
+            closed = []
+            for times, x, width, kind in bars(table):
+                if "open" in kind:
+                    assert x == 0 or x + width == pytest.approx(100, abs=0.02), at
+                else:
+                    closed.append((datetime.fromisoformat(times[0]).timestamp(), x))
+            if len(closed) < 2:
                 continue
-            starts = sorted(
-                (datetime.fromisoformat(times[0]).timestamp(), x)
-                for times, (x, _) in zip(rows, bars, strict=True)
-            )
-            (first, left), (last, right) = starts[0], starts[-1]
-            for when, x in starts:
+            (first, left), (last, right) = min(closed), max(closed)
+            for when, x in closed:
                 share = (when - first) / (last - first) if last > first else 0.0
-                # an instant at the edge is drawn as wide as can be seen, to the left
-                assert x == pytest.approx(left + share * (right - left), abs=LEAST + 0.2), at
+                # days are told, not times, and an instant at the edge is drawn to the left
+                assert x == pytest.approx(left + share * (right - left), abs=2), at
             seen += 1
     assert seen > 10
 
@@ -225,21 +228,101 @@ def test_a_timeline_at_an_earlier_time_knows_less(browser: Browser) -> None:
     assert "Lisbon" not in page
 
 
+def test_evidence_comes_before_the_answer(browser: Browser) -> None:
+    """With a way to the answer; how it was found comes last."""
+    page = browser.get("/ask", user="ann", q="Where does ann live?", answer="1").text
+    parts = (
+        'id="evidence"',
+        '<ol class="evidence">',
+        'id="answer"',
+        'id="h-along"',
+        "How the question was read",
+    )
+    assert [page.index(one) for one in parts] == sorted(page.index(one) for one in parts)
+    answer = page.partition('id="answer"')[2].partition("<h2")[0]
+    assert "Lisbon" in answer
+    assert re.search(r'Taken from\s+<a href="#e\d+">\[\d+\]</a>', answer)
+    assert 'id="answer"' not in browser.get("/ask", user="ann", q="Where does ann live?").text
+
+
+def piece(page: str, words: str) -> str:
+    """Return the piece of evidence with some words."""
+    listed = page.partition('<ol class="evidence">')[2].partition("</ol>")[0]
+    return next(one for one in listed.split("<li id=") if words in one.partition("</h3>")[0])
+
+
+def test_a_piece_of_evidence_tells_its_dates_speaker_and_source(browser: Browser) -> None:
+    """With the story of the turn."""
+    page = browser.get("/ask", user="ann", q="Where does ann live?", reference_date="2024-06-02").text
+    berlin = piece(page, "I live in Berlin")
+    assert re.search(r"relevance 0\.\d\d|score -?\d+\.\d\d", berlin)
+    assert re.search(r'<b><bdi dir="auto">ann</bdi></b>, said <time datetime="2023-03-05T10:00', berlin)
+    assert 'href="/session?user=ann&amp;id=trip&amp;turn=t-1#tt-1"' in berlin
+    assert 'href="/turn?user=ann&amp;session=trip&amp;id=t-1"' in berlin
+
+
+def test_what_cannot_be_answered_is_said(browser: Browser) -> None:
+    """And why."""
+    page = browser.get("/ask", user="ann", q="What is the name of the cat of Bob?", answer="1").text
+    assert "This memory has no answer: " in page
+
+
 def test_a_question_shows_its_plan_its_trees_and_the_parts_of_scores(browser: Browser) -> None:
     """And the path to each piece of evidence."""
     page = browser.get("/ask", user="ann", q="Where does ann live?").text
-    for told in ("Plan", "residence", "Trees recalled", "Windows and filters", "Parts of the score", "path:"):
+    for told in (
+        "Plan",
+        "residence",
+        "Trees recalled",
+        "Filters",
+        "Parts of its score",
+        "Path through the tree",
+    ):
         assert told in page
-    assert re.search(r'<rect class="part (?:more|less)', page)
+    assert re.search(r'<th scope="row">lexical</th><td class="num">\+\d', page)
+
+
+def test_the_options_of_a_question_are_those_of_search(browser: Browser) -> None:
+    """In words, too; what is not found is said."""
+    question = "Where does ann live?"
+    page = browser.get("/ask", user="ann", q=question, as_of="last June", reference_date="2024-06-02").text
+    assert 'true at <bdi dir="auto">last June' in page
+    page = browser.get("/ask", user="ann", q=question, **{"from": "2023-01-01", "to": "2023-06-01"}).text
+    assert "Lisbon" not in page.partition('<ol class="evidence">')[2].partition("</ol>")[0]
+    assert "only during" in page
+    none = browser.get("/ask", user="ann", q="quantum chromodynamics", min_relevance="1").text
+    all_of_it = browser.get("/ask", user="ann", q="quantum chromodynamics", min_relevance="0").text
+    assert none.count('<li id="e') <= all_of_it.count('<li id="e')
+
+
+def test_another_index_is_asked_and_its_trees_are_in_the_story(folder: Path) -> None:
+    """The choice is there where there are several; a tree of the whole conversation has the turn, too."""
+    forest = AsyncMemForest(str(folder), fast_config(indexes=("memforest", "segtree")))
+    asyncio.run(fill(forest))
+    browser = Browser(ui_app(OpenAccess(forest)))
+    page = browser.get("/ask", user="ann", q="Where does ann live?", index="segtree").text
+    assert re.findall(r'<option value="(\w+)"( selected)?', page) == [
+        ("memforest", ""),
+        ("segtree", " selected"),
+    ]
+    assert re.search(r'index</th><td><bdi dir="auto">segtree', page)
+    assert 'index <bdi dir="auto">segtree' in page
+    trees = story(browser, "trip", "t-1")["Where it stands in trees"]
+    assert "conversation" in trees
+    assert all(browser.get(one).status_code == 200 for one in links(trees))
+    asyncio.run(forest.close())
 
 
 def test_the_window_and_the_evidence_stand_on_one_axis(browser: Browser) -> None:
-    """As a picture and as a table; each row of evidence leads to it."""
+    """Each row of evidence leads to it."""
     page = browser.get("/ask", user="ann", q="What did ann do in January 2024?").text
-    assert '<rect class="bar window"' in page
-    table = page.partition("The same as a table")[2].partition("</table>")[0]
-    assert re.search(r"window asked about</th><td><time[^>]*>2024-01-01 00:00</time></td>", table)
-    for at in set(re.findall(r'href="#(e\d+)"', table)):
+    table = page.partition('id="h-along"')[2].partition("</table>")[0]
+    assert re.search(
+        r'asked about</th>.*?class="bar window".*?>1 January 2024<.*?>31 January 2024<', table, re.S
+    )
+    wanted = set(re.findall(r'href="#(e\d+)"', table))
+    assert wanted
+    for at in wanted:
         assert f'<li id="{at}">' in page
 
 
@@ -248,7 +331,7 @@ def test_a_question_of_another_instant_shows_it(browser: Browser) -> None:
     page = browser.get("/ask", user="ann", q="Where does ann live?", as_of="2023-06-01").text
     assert "datetime(" not in page
     assert re.search(r'as of</th><td><time datetime="2023-06-01', page)
-    assert "kept: so at" in page
+    assert "only true at" in page
 
 
 def test_the_forest_has_a_field_to_ask_in(browser: Browser) -> None:
@@ -262,7 +345,9 @@ def test_the_forest_has_a_field_to_ask_in(browser: Browser) -> None:
 def test_a_diff_shows_before_and_after(browser: Browser) -> None:
     """In this order, in one row."""
     page = browser.get("/diff", user="ann", a="2023-06-01", b="2024-06-01", entity="ann").text
-    row = next(row for row in re.findall(r"<tr>.*?</tr>", page, re.S) if "residence" in row)
+    row = next(
+        row for row in re.findall(r"<tr>.*?</tr>", page, re.S) if "residence" in row and "Lisbon" in row
+    )
     assert row.index("Berlin") < row.index("Lisbon")
 
 
@@ -279,6 +364,79 @@ def test_a_turn_that_is_linked_to_stands_out(browser: Browser) -> None:
     assert re.search(r'<li id="tt-2" class="wanted">\s*<p class="by"><b><bdi dir="auto">Bob', page)
 
 
+def story(browser: Browser, session: str, turn: str, user: str = "ann") -> dict[str, str]:
+    """Return the parts of the story of a turn, by their headings."""
+    answer = browser.get("/turn", user=user, session=session, id=turn)
+    assert answer.status_code == 200, answer.text
+    parts = re.split(r"<h2>(.*?)</h2>", answer.text, flags=re.S)
+    heads = [re.sub(r"<.*", "", one, flags=re.S).strip() for one in parts[1::2]]
+    return {"": parts[0], **dict(zip(heads, parts[2::2], strict=True))}
+
+
+def test_the_story_of_a_turn_tells_what_was_made_of_it(browser: Browser) -> None:
+    """Its words, its facts, whom they name, the states, what ended these, and the leaves it stands in."""
+    told = story(browser, "trip", "t-1")
+    assert "My sister Clara lives in Rome." in told[""]
+    assert len(re.findall(r'<a href="/fact\?', told["Facts"])) == 1
+    assert ">Clara<" in told["Names in it"]
+    states = told["States it tells"].split("<li>")
+    berlin = next(one for one in states if "Berlin" in one)
+    assert "until" in berlin or " to " in berlin
+    assert re.search(r"Superseded by\s+<strong>.*Lisbon", berlin)
+    assert "Superseded" not in next(one for one in states if "Rome" in one)
+    trees = told["Where it stands in trees"]
+    assert "session trip" in trees
+    assert "entity ann" in trees
+    for one in links(trees):
+        assert browser.get(one).status_code == 200
+    assert "Nobody has corrected" in told["Corrections"]
+    assert "States it ended" not in told
+
+
+def test_the_story_of_a_turn_tells_what_it_ended(browser: Browser, forest: AsyncMemForest) -> None:
+    """With the words that had told it, and where."""
+    first = asyncio.run(forest.user("ann").turns("later"))[0].id
+    told = story(browser, "later", first)
+    berlin = next(one for one in told["States it ended"].split("<li>") if "Berlin" in one)
+    assert "I live in Berlin" in berlin
+    assert "id=trip&amp;turn=t-1" in berlin
+
+
+def test_the_story_of_a_turn_tells_its_corrections(folder: Path) -> None:
+    """What was corrected or forgotten stands there with what was done."""
+    forest = opened(folder)
+    memory, browser = forest.user("ann"), Browser(ui_app(OpenAccess(forest)))
+    ids = [next(one.fact_id for one in asyncio.run(memory.list(entity=name))) for name in ("Berlin", "Acme")]
+    asyncio.run(memory.update(ids[0], "ann lives in Potsdam."))
+    asyncio.run(memory.forget(ids[1]))
+    told = story(browser, "trip", "t-1")
+    assert re.search(r"corrected, .*Potsdam.*, instead of .*Berlin", told["Corrections"])
+    assert '<span class="tag">corrected</span>' in told["Facts"]
+    told = story(browser, "trip", "t-2")
+    assert re.search(r"forgotten, .*Acme", told["Corrections"])
+    assert '<span class="tag">forgotten</span>' in told["Facts"]
+    asyncio.run(forest.close())
+
+
+def test_a_turn_of_which_nothing_was_made_says_so(folder: Path) -> None:
+    """It is found by its words all the same."""
+    forest = AsyncMemForest(str(folder), fast_config())
+    turns = [{"speaker": "ann", "content": "Hm.", "timestamp": "2024-01-01T00:00:00Z", "id": "a"}]
+    asyncio.run(forest.ingest_session("ann", "s", turns, infer=False))
+    told = story(Browser(ui_app(OpenAccess(forest))), "s", "a")
+    assert "No fact was made of this turn" in told["Facts"] or "Hm." in told["Facts"]
+    asyncio.run(forest.close())
+
+
+def test_the_story_of_a_hostile_turn_is_text(browser: Browser) -> None:
+    """Its ids, its words, and what was made of them."""
+    told = story(browser, HOSTILE_SESSION, "../0<a>", HOSTILE_USER)
+    page = "".join(told.values())
+    assert "&lt;script&gt;" in told[""]
+    assert all(not name.startswith("on") for _, given in tags(page) for name in given)
+    assert {tag for tag, _ in tags(page)}.isdisjoint({"u", "script", "iframe"})
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -286,6 +444,8 @@ def test_a_turn_that_is_linked_to_stands_out(browser: Browser) -> None:
         "/fact?user=ann&id=../../etc/passwd",
         "/fact?user=ann&id=f1:00000000000000000000000000000000",
         "/session?user=ann&id=%252e%252e",
+        "/turn?user=ann&session=x&id=t-1",
+        "/turn?user=ann&session=trip&id=%3Cb%3E",
         "/timeline?user=ann&entity=Zoe",
         "/tree?user=ann&scope=nothing",
         "/tree?user=ann&node=987654",
@@ -326,6 +486,15 @@ def test_what_is_not_there_is_not_found(browser: Browser, path: str) -> None:
         "/diff?user=ann&a=2024-01-01&b=2024-02-01&by=magic",
         "/diff?user=ann&a=2024-01-01&b=2024-02-01&by=known&after=x",
         "/ask?user=ann&q=where&top_k=1000",
+        *(f"/ask?user=ann&q=where&min_relevance={one}" for one in ("x", "2", "-1", "nan", "inf")),
+        "/ask?user=ann&q=where&as_of=yesterdayish",
+        "/ask?user=ann&q=where&from=2024-01-01",
+        "/ask?user=ann&q=where&from=2024-02-01&to=2024-01-01",
+        "/ask?user=ann&q=where&from=x&to=y",
+        "/ask?user=ann&q=where&index=magic",
+        "/turn?user=ann&session=trip",
+        "/turn?user=ann&id=t-1",
+        "/diff?user=ann&a=2024-01-01&b=yesterdayish",
         "/ask?user=ann&q=" + "x" * 9000,
     ],
 )
@@ -469,3 +638,14 @@ def test_long_lists_come_by_cursor_and_lose_nothing(folder: Path) -> None:
     assert '<li id="tn58" class="wanted">' in page
     assert '<li id="tn1"' not in page
     asyncio.run(forest.close())
+
+
+def test_the_pictures_of_the_docs_are_small_and_all_are_shown() -> None:
+    """As `make screenshots` makes them."""
+    docs = Path(__file__).parent.parent / "docs"
+    shown = re.findall(
+        r"!\[[^\]]{10,}\]\(pictures/([\w-]+\.png)\)", (docs / "inspector.md").read_text(encoding="utf-8")
+    )
+    pictures = {one.name: one.stat().st_size for one in (docs / "pictures").iterdir()}
+    assert sorted(shown) == sorted(pictures)
+    assert sum(pictures.values()) < 600_000

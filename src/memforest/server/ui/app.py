@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -11,12 +11,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Connection
 
-from memforest.server.auth import Access, place_of
+from memforest.server.auth import Access, Scope, place_of
 from memforest.server.jobs import Intake
-from memforest.server.ui import asking, forests, told
-from memforest.server.ui.site import Site
+from memforest.server.ui import acting, asking, pages
+from memforest.server.ui.site import Handler, Site
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,16 @@ ASSETS = {
 }
 """The files that are served, and what they are; there is no way to any other."""
 
+PAGES: tuple[Handler, ...] = (
+    *(pages.forest, pages.tree, pages.find, pages.entities, pages.timeline, pages.facts, pages.fact),
+    *(pages.sessions, pages.session, pages.turn, asking.ask, asking.diff, acting.jobs, acting.job),
+)
+FORMS: Mapping[Scope, Sequence[Handler]] = {
+    "write": (acting.cancel, acting.pin, acting.update, acting.undo),
+    "delete": (acting.forget, acting.delete),
+}
+"""What stands at an address of its own name; a form needs the scope."""
+
 
 def ui_app(
     access: Access, *, hosts: Collection[str] = (), intake: Intake | None = None, https: bool = False
@@ -58,34 +69,18 @@ def ui_app(
         intake: the ingest jobs of the server, which have a page where they are given.
         https: browsers come by https, even if a proxy does not say so: the cookie is then for https alone.
     """
-    site = Site(access, hosts=hosts, intake=intake, https=https)
+    site = Site(access, hosts, intake, https)
     routes = [
-        Route("/", site.page(told.users)),
+        Route("/", site.page(acting.users)),
         Route("/login", site.login, methods=["GET", "POST"]),
         Route("/logout", site.logout, methods=["POST"]),
         Route("/enter", site.enter),
-        Route("/forest", site.page(forests.forest)),
-        Route("/tree", site.page(forests.tree)),
-        Route("/find", site.page(forests.find)),
-        Route("/entities", site.page(told.entities)),
-        Route("/timeline", site.page(told.timeline)),
-        Route("/facts", site.page(forests.facts)),
-        Route("/fact", site.page(forests.fact)),
-        Route("/sessions", site.page(told.sessions)),
-        Route("/session", site.page(told.session)),
-        Route("/ask", site.page(asking.ask)),
-        Route("/diff", site.page(asking.diff)),
-        Route("/jobs", site.page(told.jobs)),
-        Route("/job", site.page(told.job)),
-        Route("/job/events", site.page(told.events)),
-        Route("/cancel", site.form(told.cancel, "write"), methods=["POST"]),
-        Route("/pin", site.form(told.pin, "write"), methods=["POST"]),
-        Route("/update", site.form(told.update, "write"), methods=["POST"]),
-        Route("/undo", site.form(told.undo, "write"), methods=["POST"]),
-        Route("/forget", site.form(told.forget, "delete"), methods=["POST"]),
-        Route("/delete", site.form(told.delete, "delete"), methods=["POST"]),
+        Route("/job/events", site.page(acting.events)),
         Route("/static/{name:path}", _static),
+        *(Route(f"/{page.__name__}", site.page(page)) for page in PAGES),
     ]
+    for scope, handlers in FORMS.items():
+        routes += [Route(f"/{one.__name__}", site.form(one, scope), methods=["POST"]) for one in handlers]
     failed = dict.fromkeys((404, 405, Exception), site.failed)
     return guarded(Starlette(routes=routes, exception_handlers=failed))
 
@@ -99,7 +94,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
         app: the pages; it has answered an error before it raises it.
     """
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return

@@ -1,14 +1,12 @@
-"""Pages that explain a question and compare two instants.
+"""Pages that answer a question from evidence, and that compare two instants.
 
-The first shows how the question was understood, what was searched, and why each piece of evidence stands where it does; the
-second what was so at one instant and not at the other, or what the memory held and learnt.
+The first shows the evidence with its relevance, dates and sources, then the answer, and how both were found; the second what was
+so at one instant and not at the other, or what the memory held and learnt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -16,166 +14,75 @@ from starlette.responses import Response
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.changes import ChangePage, Diff
-from memforest.read.results import AskResult, QueryResult
+from memforest.read.results import AskResult, Evidence, QueryResult
 from memforest.read.stored import TimelineEntry
-from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
+from memforest.server.ui.visit import PAGE, PageRequest, Span, turns_of
 from memforest.settings import MAX_PAGE
-from memforest.times import local_time
 
-HALF = 100.0
-"""Width of the drawing of a score, from its middle to either side."""
 TOP_K = 10
-
-_DONE = ("time_order", "propagation", "rerank", "guide", "explored")
-"""What a search may do beside filtering, as `trace["explain"]` names it; None where it did nothing."""
-
-
-def score_bars(parts: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the parts of a score as bars on one scale, largest first.
-
-    A bar begins at `x`; it is `cut` where it is longer than the drawing, as the bar of `lead` is.
-
-    Example:
-        >>> [(one["name"], one["width"]) for one in score_bars({"turn": -0.5, "fact": 1.0, "lead": 1000.0})]
-        [('lead', 100.0), ('fact', 100.0), ('turn', 50.0)]
-    """
-    ordinary = [abs(value) for name, value in parts.items() if name != "lead"]
-    most = max(ordinary, default=0.0) or max((abs(value) for value in parts.values()), default=0.0) or 1.0
-    bars = []
-    for name, value in sorted(parts.items(), key=lambda pair: (-abs(pair[1]), pair[0])):
-        width = round(min(abs(value) / most, 1.0) * HALF, 1)
-        x, cut = HALF if value >= 0 else HALF - width, abs(value) > most
-        bars.append({"name": name, "value": value, "x": x, "width": width, "cut": cut})
-    return bars
-
-
-def steps_of(path: Sequence[str]) -> list[str]:
-    """Return the steps of a path for display: a range of one day is that day, and equal steps are counted.
-
-    Example:
-        >>> steps_of(["session a", "2024-01-02..2024-03-04", "2024-01-02..2024-01-02", "2024-01-02..2024-01-02"])
-        ['session a', '2024-01-02..2024-03-04', '2024-01-02 (2 levels)']
-    """
-    found = []
-    for step, same in groupby(path):
-        first, dots, last = step.partition("..")
-        count = len(list(same))
-        found.append(
-            (first if dots and first == last else step) + (f" ({count} levels)" if count > 1 else "")
-        )
-    return found
-
-
-def _windows(result: QueryResult) -> list[AxisSpan]:
-    """Return the time windows that a question asked about, and those that a search kept to."""
-    plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
-    during, so_at = filters.get("during") or (None, None), filters.get("as_of")
-    found = (
-        ("window asked about", plan.start, plan.end),
-        ("kept: during", during[0], during[1]),
-        ("asked as of", plan.as_of, plan.as_of),
-        ("kept: so at", so_at, so_at),
-    )
-    return [AxisSpan(name, start, end, "window") for name, start, end in found if start or end]
+OPTIONS = ("as_of", "reference_date", "said_by", "known_at", "index")
+"""Of a search, as the fields of the form are called; beside `during`, which has two."""
 
 
 async def ask(visit: PageRequest) -> Response:
-    """Show the form for a question and, if one is asked, its results."""
+    """Show the form for a question and, if one is asked, the evidence and the answer."""
     memory, question = visit.memory, visit.given("q")
-    names = ("as_of", "reference_date", "said_by", "known_at", "index")
-    asked: dict[str, Any] = {name: visit.given(name) for name in names}
-    options = {name: value for name, value in asked.items() if value is not None}
+    during = visit.given("from"), visit.given("to")
+    if (during[0] is None) != (during[1] is None):
+        raise InputError("a period has two ends; give both times, or none")
     top_k = visit.number("top_k", TOP_K, PAGE) or TOP_K
+    asked: dict[str, Any] = {name: visit.given(name) for name in OPTIONS}
+    asked |= {"during": during if during[0] else None, "min_relevance": visit.share("min_relevance")}
+    options = {name: value for name, value in asked.items() if value is not None}
     result: QueryResult | None = None
     answered: AskResult | None = None
-    await memory.sessions(limit=1)  # whether there is such a memory
+    indexes = [one.name for one in await memory.indexes()]
     if question is not None and visit.given("answer") is not None:
         answered = await memory.ask(question, top_k=top_k, explain=True, **options)
         result = answered.result
     elif question is not None:
         result = await memory.search(question, top_k=top_k, explain=True, **options)
-    why = result.trace.get("explain", {}) if result is not None else {}
-    windows = _windows(result) if result is not None else []
-    texts = [(one, plain(one.text, 200)) for one in (result.evidence if result is not None else ())]
-    evidence = [
-        AxisSpan(f"{place}. {text}", one.start, one.end, "state", text)
-        for place, (one, text) in enumerate(texts, 1)
-    ]
+    if result is None:
+        return visit.page("ask.html", top_k=top_k, indexes=indexes, result=None)
+    evidence, windows = result.evidence, _windows(result)
     return visit.page(
         "ask.html",
         top_k=top_k,
-        indexes=[one.name for one in await memory.indexes()],
+        indexes=indexes,
         result=result,
         answered=answered,
-        done=[(name, why[name]) for name in _DONE if isinstance(why.get(name), Mapping)],
-        score_bars=score_bars,
-        steps_of=steps_of,
+        why=result.trace.get("explain", {}),
+        endings=endings(evidence),
         windows=windows,
-        drawn=visit.draw([*windows, *evidence]),
+        axis=visit.axis([*(span for _, span in windows), *((one.start, one.end) for one in evidence)]),
     )
+
+
+def endings(evidence: Sequence[Evidence]) -> list[int | None]:
+    """Return for each piece of evidence the number of the one that ended it; None where that is not among them."""
+    places = [turns_of(one.sources) for one in evidence]
+    ends = [turns_of(one.ended_by) for one in evidence]
+    return [
+        next((n for n, turns in enumerate(places, 1) if turns & ended and n - 1 != at), None)
+        for at, ended in enumerate(ends)
+    ]
+
+
+def _windows(result: QueryResult) -> list[tuple[str, Span]]:
+    """Return the times that a question asked about, and those that a search kept to, each with its name."""
+    plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
+    during, so_at = filters.get("during") or (None, None), filters.get("as_of")
+    found = {
+        "asked about": (plan.start, plan.end),
+        "only during": (during[0], during[1]),
+        "asked as of": (plan.as_of, plan.as_of),
+        "only true at": (so_at, so_at),
+    }
+    return [(name, span) for name, span in found.items() if any(span)]
 
 
 WAYS = ("valid", "known")
 """Compared by when things were so, or by when this memory held them."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldPair:
-    """A state of an entity as a memory held it at two instants; None where it did not hold it."""
-
-    before: TimelineEntry | None
-    after: TimelineEntry | None
-
-    @property
-    def either(self) -> TimelineEntry:
-        """The later of the two states, or the only one."""
-        state = self.after or self.before
-        assert state is not None
-        return state
-
-    @property
-    def change(self) -> str:
-        """The change between the instants: new, gone, same or changed."""
-        if self.before is None:
-            return "new"
-        if self.after is None:
-            return "gone"
-        times = [(one.start, one.end) for one in (self.before, self.after)]
-        return "same" if times[0] == times[1] else "changed"
-
-
-def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]) -> list[HeldPair]:
-    """Pair the states of two timelines by attribute and value: first those of equal start, then in order.
-
-    So a state that has ended meanwhile, or whose time was corrected, is one row and not two.
-
-    Example:
-        >>> entry = TimelineEntry("state", "", None, None, "residence", "Berlin")
-        >>> [one.change for one in side_by_side([entry], [entry, entry])]
-        ['same', 'new']
-    """
-    sides: dict[tuple[str, str], tuple[list[TimelineEntry], list[TimelineEntry]]] = {}
-    for side, entries in enumerate((before, after)):
-        for one in entries:
-            if one.kind == "state":
-                sides.setdefault((one.attribute or "", one.value or ""), ([], []))[side].append(one)
-    pairs: list[HeldPair] = []
-    for left, right in sides.values():
-        for one in tuple(left):
-            same = next((other for other in right if other.start == one.start), None)
-            if same is not None:
-                pairs.append(HeldPair(one, same))
-                left.remove(one)
-                right.remove(same)
-        pairs += [HeldPair(*pair) for pair in zip_longest(left, right)]
-    return sorted(
-        pairs,
-        key=lambda pair: (
-            pair.either.attribute or "",
-            float("-inf") if pair.either.start is None else pair.either.start.timestamp(),
-            pair.either.value or "",
-        ),
-    )
 
 
 async def diff(visit: PageRequest) -> Response:
@@ -188,7 +95,7 @@ async def diff(visit: PageRequest) -> Response:
         raise InputError("by: give valid or known")
     found: Diff | None = None
     changes: ChangePage | None = None
-    held: list[HeldPair] | None = None
+    held: list[dict[str, Any]] | None = None
     is_cut = False
     sessions = await memory.sessions(limit=1)  # and whether there is such a memory
     if a is not None and b is not None and way == "valid":
@@ -196,36 +103,46 @@ async def diff(visit: PageRequest) -> Response:
     elif a is not None and b is not None:
         changes = await memory.changes(a, until=b, limit=PAGE, after=after)
         if entity is not None and after is None:
-            held, is_cut = await _held(memory, entity, said_by, (a, b))
-    return visit.page(
-        "diff.html",
-        found=found,
-        changes=changes,
-        held=held,
-        is_cut=is_cut,
-        begins=local_time(sessions[0].start, visit.forest.config.zone).date() if sessions else None,
-    )
+            sides = [await _held(memory, entity, said_by, instant) for instant in (a, b)]
+            if not any(sides):  # of whom nothing is known it says so itself
+                await memory.timeline(entity, said_by=said_by, known_at=b, limit=1)
+            is_cut = any(len(side) == MAX_PAGE for side in sides)
+            held = side_by_side(*sides)
+    begins = sessions[0].start if sessions else None
+    return visit.page("diff.html", found=found, changes=changes, held=held, is_cut=is_cut, begins=begins)
 
 
 async def _held(
-    memory: AsyncUserMemory, entity: str, said_by: str | None, instants: tuple[str, str]
-) -> tuple[list[HeldPair], bool]:
-    """Return the pairs of states that a memory held of an entity at two instants, and whether some were left out.
+    memory: AsyncUserMemory, entity: str, said_by: str | None, instant: str
+) -> Sequence[TimelineEntry]:
+    """Return the states that a memory held of an entity at an instant; none if it knew nothing of it."""
+    try:
+        page = await memory.timeline(entity, kind="state", said_by=said_by, known_at=instant, limit=MAX_PAGE)
+    except NotFoundError:
+        return ()
+    return page.entries
 
-    Raises:
-        NotFoundError: if it knew nothing of the entity at either.
+
+def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]) -> list[dict[str, Any]]:
+    """Pair the states of two timelines by attribute, value and start, and name the change between them.
+
+    So a state that has ended meanwhile is one row and not two.
+
+    Example:
+        >>> entry = TimelineEntry("state", "", None, None, "residence", "Berlin")
+        >>> [one["change"] for one in side_by_side([], [entry])]
+        ['added']
     """
-    sides: list[Sequence[TimelineEntry]] = []
-    cut, unknown = False, None
-    for instant in instants:
-        try:
-            page = await memory.timeline(entity, said_by=said_by, known_at=instant, limit=MAX_PAGE)
-        except NotFoundError as exc:
-            if unknown is not None:
-                raise
-            unknown = exc
-            sides.append(())
-            continue
-        sides.append(page.entries)
-        cut = cut or page.next_cursor is not None
-    return side_by_side(*sides), cut
+    sides = [{_place(one): one for one in side} for side in (before, after)]
+    rows = []
+    for place in sorted(sides[0] | sides[1]):
+        old, new = (side.get(place) for side in sides)
+        same = "same" if old is not None and new is not None and old.end == new.end else "changed"
+        change = "added" if old is None else "gone" if new is None else same
+        rows.append({"before": old, "after": new, "either": new or old, "change": change})
+    return rows
+
+
+def _place(one: TimelineEntry) -> tuple[str, float, str]:
+    """Return where a state stands: by attribute, in time order, what has no beginning first."""
+    return one.attribute or "", float("-inf") if one.start is None else one.start.timestamp(), one.value or ""

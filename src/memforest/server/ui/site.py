@@ -11,9 +11,10 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -184,6 +185,7 @@ class TicketAccess(OpenAccess):
 
 
 COOKIE = "memforest_ui"
+_STRICT: Mapping[str, Any] = {"httponly": True, "samesite": "strict"}
 _ID_CHARS = 43
 """Characters of a session's id."""
 
@@ -203,14 +205,7 @@ class Site:
         https: the cookie is for https, whatever a request came by.
     """
 
-    def __init__(
-        self,
-        access: Access,
-        *,
-        hosts: Collection[str] = (),
-        intake: Intake | None = None,
-        https: bool = False,
-    ) -> None:
+    def __init__(self, access: Access, hosts: Collection[str], intake: Intake | None, https: bool) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket = access if isinstance(access, TicketAccess) else None
@@ -331,7 +326,7 @@ class Site:
             return self._refusal(request, exc)
         self._sessions.end(session)
         answer = _redirect(request, "login")
-        answer.delete_cookie(self._cookie, path=base_of(request) or "/", httponly=True, samesite="strict")
+        answer.delete_cookie(self._cookie, path=base_of(request) or "/", **_STRICT)
         return answer
 
     async def failed(self, request: Request, error: Exception) -> Response:
@@ -366,15 +361,8 @@ class Site:
     ) -> Response:
         """Return an answer that sets the session's cookie, if the browser does not have it yet."""
         if anew or request.cookies.get(self._cookie) != session:
-            answer.set_cookie(
-                self._cookie,
-                session,
-                max_age=int(LIFE_S),
-                path=base_of(request) or "/",
-                httponly=True,
-                samesite="strict",
-                secure=self._https or request.url.scheme == "https",
-            )
+            path, secure = base_of(request) or "/", self._https or request.url.scheme == "https"
+            answer.set_cookie(self._cookie, session, int(LIFE_S), path=path, secure=secure, **_STRICT)
         return answer
 
 

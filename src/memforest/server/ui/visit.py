@@ -1,16 +1,14 @@
 """The request for a page of the inspector, and helpers that show stored data.
 
-Texts stay texts, times are in the memory's zone, lists come in pages of 50, and a time axis with bars is drawn as numbers for an
-SVG.
+Texts stay texts, times are in the memory's zone, lists come in pages of 50, and bars stand on a time axis by percentages.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, time, timedelta, tzinfo
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -22,10 +20,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
+from memforest.read.stored import Source
 from memforest.reading.states import attribute_name
 from memforest.server.auth import Principal, Scope
 from memforest.server.jobs import Intake
-from memforest.times import UNSAFE, local_time, one_line
+from memforest.times import EARLIEST, LATEST, UNSAFE, from_ms, local_time, one_line
 
 TEXT_CHARS = 20_000
 """Longest text on a page; of a longer one the rest is counted."""
@@ -68,21 +67,41 @@ def plain(text: object, limit: int = 120) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def minute(when: datetime | None, zone: tzinfo) -> Markup:
-    """Return a time to the minute as ``<time>``; a dash for None."""
-    return _time(when, zone, len("2024-05-01 12:30"))
-
-
-def day(when: datetime | None, zone: tzinfo) -> Markup:
-    """Return a day as ``<time>``; a dash for None."""
-    return _time(when, zone, len("2024-05-01"))
-
-
-def _time(when: datetime | None, zone: tzinfo, shown: int) -> Markup:
+def day(when: datetime | None, zone: tzinfo, clock: str = "") -> Markup:
+    """Return a day as ``<time>``, with the time of day in a format of `strftime` behind; a dash for None."""
     if when is None:
         return Markup("–")
     local = local_time(when, zone)
-    return Markup('<time datetime="{}">{}</time>').format(local.isoformat(), local.isoformat(" ")[:shown])
+    shown = f"{local.day} {local:%B} {local.year}{local.strftime(clock)}"
+    return Markup('<time datetime="{}">{}</time>').format(local.isoformat(), shown)
+
+
+def minute(when: datetime | None, zone: tzinfo) -> Markup:
+    """Return a time to the minute as ``<time>``, or the day alone where that begins; a dash for None."""
+    begins = when is not None and local_time(when, zone).time() == time()
+    return day(when, zone, "" if begins else ", %H:%M")
+
+
+def span(start: datetime | None, end: datetime | None, zone: tzinfo) -> Markup:
+    """Return [start, end) in words: one day, a part of a day, several days, or what is known of it.
+
+    Example:
+        >>> day = datetime(2024, 5, 1, tzinfo=LATEST.tzinfo)
+        >>> span(day, day + timedelta(days=1), LATEST.tzinfo).striptags()
+        '1 May 2024'
+    """
+    start = None if start == EARLIEST else start
+    if start is None or end is None:
+        words = "no time known" if start is end else "until " if start is None else "from "
+        return escape(words) + ("" if start is end else day(start or end, zone))
+    first, after = local_time(start, zone), local_time(end, zone)
+    last = local_time(max(start, end - timedelta(milliseconds=1)), zone)
+    if first.date() != last.date():
+        return Markup("{} to {}").format(day(start, zone), day(last, zone))
+    if after.date() != last.date() and first.time() == after.time():
+        return day(start, zone)
+    ends = "" if last - first < timedelta(minutes=1) else f" to {last:%H:%M}"
+    return Markup("{}, {}{}").format(day(start, zone), f"{first:%H:%M}", ends)
 
 
 def counted(count: int, thing: str) -> str:
@@ -123,7 +142,14 @@ def environment() -> Environment:
     made.filters |= {"text": safe_text, "short": short, "plain": plain, "minute": minute, "day": day}
     made.filters["attribute"] = attribute_name
     # What no page has to name: a template sets `here`, its own name in the navigation.
-    made.globals |= {"counted": counted, "here": "", "user": None, "keyed": False, "has_jobs": False}
+    made.globals |= {
+        "counted": counted,
+        "span": span,
+        "here": "",
+        "user": None,
+        "keyed": False,
+        "has_jobs": False,
+    }
     return made
 
 
@@ -202,6 +228,18 @@ class PageRequest:
             raise InputError(f"{name}: give a whole number of 0 to {most:,}")
         return int(value)
 
+    def share(self, name: str) -> float | None:
+        """Return a number, of which the memory says whether it is a share; None if it is blank or missing.
+
+        Raises:
+            InputError: if it is no number.
+        """
+        value = self.given(name)
+        try:
+            return None if value is None else float(value)
+        except ValueError:
+            raise InputError(f"{name}: give a number from 0 to 1") from None
+
     @property
     def user(self) -> str:
         """The user whose memory the page is about.
@@ -252,9 +290,9 @@ class PageRequest:
             **context,
         )
 
-    def draw(self, pieces: Iterable[AxisSpan]) -> dict[str, Any] | None:
-        """Return the drawing of spans on a time axis of the memory's zone; None if none of them has a time."""
-        return draw(tuple(pieces), self.forest.config.zone)
+    def axis(self, spans: Iterable[Span]) -> Axis | None:
+        """Return the time axis, in the memory's zone, that spans stand on; None if none of them has a time."""
+        return Axis.of(spans, self.forest.config.zone)
 
     def go(self, page: str, **params: object) -> Response:
         """Return the redirect to a page after a form was carried out."""
@@ -287,170 +325,87 @@ async def read_form(request: Request) -> dict[str, str]:
     return fields
 
 
-LABELS = 210
-"""Width of the names in front of the bars."""
-WIDTH = 1000
-EDGE = 44
-"""Room at the right: the text of a tick stands half beside it."""
-ROW = 26
-HEAD = 30
-LEAST = 5.0
-"""Narrowest bar: an instant is seen, too."""
-CHAR = 7.4
-"""About the width of a character; a wide one, as in Chinese, takes two."""
-PAD = 6.0
-LEAST_CELLS = 4
-"""Of a text in a bar: what is shorter says nothing."""
-MOST_CELLS = 40
-MOST_TICKS = 9
+def turns_of(sources: Iterable[Source]) -> set[tuple[str, str]]:
+    """Return the turns that sources name, as (session id, turn id)."""
+    return {(one.session_id, turn_id) for one in sources for turn_id in one.turn_ids}
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FIRST = datetime.min.replace(tzinfo=timezone.utc).timestamp()
-_LAST = datetime(9999, 12, 31, 23, tzinfo=timezone.utc).timestamp()
+
+Span = tuple[datetime | None, datetime | None]
+"""From when to when; None where that is not known."""
+
+LEAST = 0.8
+"""Narrowest bar, in percent of the axis: an instant is seen, too."""
+MOST_TICKS = 5
+"""So many stand beside each other on a phone."""
+_DAY_S = 86_400
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1_200, 12_000)
+_SECONDS = (60, 300, 900, 3_600, 10_800, 21_600, _DAY_S, 2 * _DAY_S, 7 * _DAY_S, 14 * _DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
-class AxisSpan:
-    """A bar from `start` to `end` on a time axis; None is open. `label` stands in front of its row, `note` is its tooltip."""
+class Axis:
+    """A stretch of time, from `first` to `last` in UNIX seconds; bars and `ticks` stand on it in percent of its length."""
 
-    label: str
-    start: datetime | None
-    end: datetime | None
-    kind: str = "node"
-    note: str = ""
-    row: str | None = None
-    """Pieces of one row share its lines, one below the other where they overlap; None for a line of its own."""
-    said: str = ""
-    """Stands in the bar, or behind it, as far as there is room."""
+    first: float
+    last: float
+    ticks: tuple[tuple[float, str], ...] = ()
 
+    @classmethod
+    def of(cls, spans: Iterable[Span], zone: tzinfo) -> Axis | None:
+        """Return an axis that spans fit on; None if none of them has a time.
 
-def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
-    """Return the drawing of spans on a time axis; None if none of them has a time.
+        Args:
+            spans: what will be drawn; there is room beside them where one is open.
+            zone: whose days the ticks are.
+        """
+        pairs = [(None if start == EARLIEST else start, end) for start, end in spans]
+        times = [when.timestamp() for pair in pairs for when in pair if when is not None]
+        if not times:
+            return None
+        first, last = min(times), max(times)
+        room = max((last - first) * 0.1, 3600.0) if last - first >= 60 else 70.0 * _DAY_S
+        if last - first < 60 or any(end is None for _, end in pairs):
+            last += room
+        if any(start is None for start, _ in pairs):
+            first -= room
+        bare = cls(first, last)
+        return cls(first, last, tuple((bare.percent(at), text) for at, text in _ticks(first, last, zone)))
 
-    `ticks` and `names` are positions with texts. A bar with an unknown start or end is `open` and drawn to the edge; its `text`,
-    as much as fits, begins at `text_x`.
+    def percent(self, at: float) -> float:
+        """Return where an instant stands."""
+        return round(100 * (at - self.first) / (self.last - self.first), 2)
 
-    Args:
-        pieces: what is drawn, in the order of their rows.
-        zone: whose days the ticks are.
-    """
-    times = [when for one in pieces for when in (one.start, one.end) if when is not None]
-    if not times:
-        return None
-    first, last = min(times).timestamp(), max(times).timestamp()
-    if any(one.end is None or one.start is None for one in pieces) or last - first < 60:
-        room = max((last - first) * 0.12, 3600.0)
-        first, last = first - (room if any(one.start is None for one in pieces) else 0), last + room
-    scale = (WIDTH - LABELS - EDGE) / (last - first)
-    rows: dict[str, list[tuple[float, float, AxisSpan]]] = {}
-    for at, piece in enumerate(pieces):
-        begin = first if piece.start is None else piece.start.timestamp()
-        end = last if piece.end is None else piece.end.timestamp()
-        width = max((end - begin) * scale, LEAST)
-        x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
-        key = f"{at}" if piece.row is None else f"={piece.row}"
-        rows.setdefault(key, []).append((round(x, 1), round(width, 1), piece))
-    y, bars, names = float(HEAD), list[dict[str, Any]](), list[tuple[float, str]]()
-    for placed in rows.values():
-        names.append((y + ROW / 2, fitting(placed[0][2].label, int((LABELS - 2 * PAD) / CHAR))))
-        for line in _lines(placed):
-            bars += _bars(line, y + 5)
-            y += ROW
-    ticks = [(round(LABELS + (at - first) * scale, 1), text) for at, text in _ticks(first, last, zone)]
-    return {"width": WIDTH, "height": int(y) + 8, "ticks": ticks, "names": names, "bars": bars}
+    def bar(self, start: datetime | None, end: datetime | None) -> tuple[float, float]:
+        """Return where a bar begins, and its width; an open one goes on to the edge."""
+        begin = 0.0 if start is None or start == EARLIEST else self.percent(start.timestamp())
+        width = max((100.0 if end is None else self.percent(end.timestamp())) - begin, LEAST)
+        return min(begin, 100 - width), round(width, 2)
 
 
-def fitting(text: str, cells: int) -> str:
-    """Return as much of a text as fits into a number of cells, with an ellipsis if it is cut.
-
-    Example:
-        >>> fitting("Lisbon", 6), fitting("Lisbon, Portugal", 7), fitting("東京都庁", 6)
-        ('Lisbon', 'Lisbon…', '東京…')
-    """
-    if _cells(text) <= cells:
-        return text
-    kept, room = "", cells - 1
-    for char in text:
-        room -= _cells(char)
-        if room < 0:
-            break
-        kept += char
-    return kept.rstrip() + "…"
-
-
-def _cells(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-_Placed = tuple[float, float, AxisSpan]
-"""Where a piece begins, its width, and it."""
-
-
-def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
-    """Return the spans of a row on lines where none hides another; spans without text share one line."""
-    lines: list[list[_Placed]] = []
-    for one in sorted(placed, key=lambda one: one[:2]):
-        free = (line for line in lines if not one[2].said or line[-1][0] + line[-1][1] <= one[0] + 0.2)
-        line = next(free, None)
-        if line is None:
-            lines.append([one])
-        else:
-            line.append(one)
-    return lines
-
-
-def _bars(line: Sequence[_Placed], y: float) -> Iterable[dict[str, Any]]:
-    """Yield the bars of a line, each with its text inside, or behind it where there is more room before the next."""
-    for at, (x, width, piece) in enumerate(line):
-        wanted = _cells(piece.said)
-        inside = int((width - 2 * PAD) / CHAR)
-        behind = int(((line[at + 1][0] if at + 1 < len(line) else WIDTH) - x - width - 2 * PAD) / CHAR)
-        cells, text_x = (inside, x + PAD) if inside >= min(wanted, behind) else (behind, x + width + PAD)
-        text = fitting(piece.said, min(cells, MOST_CELLS)) if cells >= min(wanted, LEAST_CELLS) else ""
-        place = {"x": x, "y": y, "width": width, "text": text, "text_x": round(text_x, 1)}
-        yield {**place, "kind": piece.kind, "note": piece.note, "open": None in (piece.start, piece.end)}
-
-
-def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
+def _ticks(first: float, last: float, zone: tzinfo) -> Iterator[tuple[float, str]]:
     """Yield the ticks of an axis: starts of years, months, days, hours or minutes, whichever are few enough."""
-    days = (last - first) / 86_400
-    if days > 62:
-        yield from _months(first, last, zone)
-        return
-    steps = (
-        *((60, "%H:%M"), (300, "%H:%M"), (900, "%H:%M"), (3_600, "%H:%M"), (3 * 3_600, "%d %b %H:%M")),
-        *((6 * 3_600, "%d %b %H:%M"), (86_400, "%d %b %Y"), (2 * 86_400, "%d %b %Y")),
-        *((7 * 86_400, "%d %b %Y"), (14 * 86_400, "%d %b %Y")),
-    )
-    step, form = next((pair for pair in steps if (last - first) / pair[0] <= MOST_TICKS - 2), steps[-1])
-    start = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    at = start.timestamp()
-    at += max(0, int((first - at) // step)) * step
-    while at <= last:
-        if at >= first:
+    begin = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if last - first <= 62 * _DAY_S:
+        step = next((one for one in _SECONDS if (last - first) / one < MOST_TICKS), _SECONDS[-1])
+        form = "%d %b" if step >= _DAY_S else "%H:%M" if last - first < _DAY_S else "%d %b, %H:%M"
+        at = begin.timestamp()
+        at += -(-(first - at) // step) * step
+        while at <= last:
             yield at, _local(at, zone).strftime(form)
-        at += step
-
-
-def _months(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
-    begin, end = _local(first, zone), _local(last, zone)
-    months = (end.year - begin.year) * 12 + end.month - begin.month
-    step = next(
-        (one for one in (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200) if months / one <= MOST_TICKS - 2), 12_000
-    )
-    number = -(-(begin.year * 12 + begin.month - 1) // step) * step
-    while number <= end.year * 12 + end.month - 1:
-        year, month = divmod(number, 12)
-        number += step
-        if not 1 <= year <= 9999:
-            continue
-        when = begin.replace(year=year, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
-        at = when.timestamp()
-        if first <= at <= last:
-            text = f"{year:04d}" if step % 12 == 0 else f"{when:%b} {year:04d}"
-            yield at, text
+            at += step
+        return
+    wanted = (last - first) / (30.4 * _DAY_S * MOST_TICKS)
+    months = next((one for one in _MONTHS if one > wanted), 24_000)
+    number = begin.year * 12 + begin.month - 1
+    for start in range(number - number % months or months, 120_000, months):
+        year, month = divmod(start, 12)
+        when = begin.replace(year=year, month=month + 1, day=1)
+        if when.timestamp() > last:
+            return
+        if when.timestamp() >= first:
+            yield when.timestamp(), f"{year:04d}" if months % 12 == 0 else f"{when:%b} {year:04d}"
 
 
 def _local(at: float, zone: tzinfo) -> datetime:
-    within = min(max(at, _FIRST), _LAST)  # the edges of a picture may lie beyond the calendar
-    return local_time(_EPOCH + timedelta(seconds=within), zone)
+    within = min(max(at, EARLIEST.timestamp()), LATEST.timestamp())  # an axis may reach beyond the calendar
+    return local_time(from_ms(int(1000 * within)), zone)

@@ -1,95 +1,20 @@
-"""Pages of entities, timelines, sessions, users and ingest jobs, and the forms that correct, undo and delete."""
+"""Pages of users and ingest jobs, and the forms that correct, undo and delete."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
-from typing import get_args
 
 from fastapi.responses import StreamingResponse
 from starlette.responses import Response
 
 from memforest.errors import InputError, MemForestError
-from memforest.memory.user import AsyncUserMemory
 from memforest.read.receipts import LAYERS
-from memforest.read.stored import TimelineEntry, TimelinePage, TurnPage
-from memforest.reading.states import attribute_name
-from memforest.records import EntityKind
 from memforest.server.jobs import JobView
-from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, plain
+from memforest.server.ui.visit import PAGE, PageRequest
 from memforest.store.directory import file_name
-
-MOST_PAGES = 40
-"""Most pages of turns that are looked through for one."""
-
-
-async def entities(visit: PageRequest) -> Response:
-    """Show the entities that facts name."""
-    kind, cursor = visit.given("kind"), visit.given("from")
-    found = await visit.memory.entities(kind, visit.given("q"), limit=PAGE, cursor=cursor)  # type: ignore[arg-type]  # checked there
-    return visit.page("entities.html", found=found, kinds=get_args(EntityKind))
-
-
-async def timeline(visit: PageRequest) -> Response:
-    """Show the timeline of an entity: states as bars with speakers and ends, then events, a page of each."""
-    entity, attribute, memory = visit.needed("entity"), visit.given("attribute"), visit.memory
-    asked = {name: visit.given(name) for name in ("said_by", "known_at")}
-    states = await memory.timeline(
-        entity, attribute=attribute, kind="state", limit=PAGE, cursor=visit.given("state"), **asked
-    )
-    events: TimelinePage | None = None
-    if attribute is None:
-        events = await memory.timeline(entity, kind="event", limit=PAGE, cursor=visit.given("event"), **asked)
-    return visit.page(
-        "timeline.html",
-        entity=entity,
-        attribute=attribute,
-        states=states,
-        events=events,
-        attributes=sorted({*states.attributes, *((attribute,) if attribute else ())}),
-        drawn=visit.draw(map(_span, states)),
-        drawn_events=visit.draw(map(_span, events or ())),
-    )
-
-
-async def sessions(visit: PageRequest) -> Response:
-    """Show the sessions in time order."""
-    found = await visit.memory.sessions(limit=PAGE, cursor=visit.given("from"))
-    return visit.page("sessions.html", found=found)
-
-
-async def session(visit: PageRequest) -> Response:
-    """Show the turns of a session; with `turn`, the page that has that turn."""
-    name, wanted, cursor = visit.needed("id"), visit.given("turn"), visit.given("from")
-    found = await visit.memory.turns(name, limit=PAGE, cursor=cursor)
-    if wanted is not None and cursor is None:
-        found, cursor = await _page_with(visit.memory, name, wanted, found)
-    speakers = tuple(dict.fromkeys(one.speaker for one in found))
-    return visit.page("session.html", speakers=speakers, found=found, at=cursor)
-
-
-async def _page_with(
-    memory: AsyncUserMemory, session_id: str, turn_id: str, first: TurnPage
-) -> tuple[TurnPage, str | None]:
-    """Return the page that has a turn, and its cursor; the first page if the turn is not found."""
-    page, cursor = first, None
-    for _ in range(MOST_PAGES):
-        if any(one.id == turn_id for one in page.turns):
-            return page, cursor
-        if page.next_cursor is None:
-            break
-        cursor = page.next_cursor
-        page = await memory.turns(session_id, limit=PAGE, cursor=cursor)
-    return first, None
-
-
-def _span(entry: TimelineEntry) -> AxisSpan:
-    if entry.kind == "event":
-        end = entry.end if entry.end is not None else entry.start
-        return AxisSpan("events", entry.start, end, "event", plain(entry.text, 200), row="events")
-    name, said = attribute_name(entry.attribute), plain(entry.value or entry.text, 200)
-    return AxisSpan(plain(name, 60), entry.start, entry.end, "state", said, row=name, said=said)
 
 
 async def users(visit: PageRequest) -> Response:
@@ -107,15 +32,10 @@ async def users(visit: PageRequest) -> Response:
 
 def _size(path: Path) -> int | None:
     """Return the bytes of a memory's file and its log, without opening it; None if they cannot be read."""
-    total = 0
-    try:
-        total = path.stat().st_size
-        total += path.with_name(path.name + "-wal").stat().st_size
-    except FileNotFoundError:
-        return total or None
-    except OSError:
-        return None
-    return total
+    with suppress(OSError):
+        both = (path, path.with_name(path.name + "-wal"))
+        return sum(one.stat().st_size for one in both if one.exists()) or None
+    return None
 
 
 ENDED = "event: ended\ndata: ended\n\n"
@@ -175,12 +95,8 @@ async def forget(visit: PageRequest) -> Response:
 
 async def update(visit: PageRequest) -> Response:
     """Correct a fact: its text, its time, or both."""
-    done = await visit.memory.update(
-        visit.needed("id"),
-        visit.given("text"),
-        valid_from=visit.given("valid_from"),
-        valid_to=visit.given("valid_to"),
-    )
+    times = {name: visit.given(name) for name in ("valid_from", "valid_to")}
+    done = await visit.memory.update(visit.needed("id"), visit.given("text"), **times)
     return visit.go("fact", user=visit.user, id=done.new_fact_id or done.fact_id, done="corrected")
 
 
