@@ -24,6 +24,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
+from memforest.server.job_rows import JobEvent, JobPage, JobState, JobView
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 from playwright.sync_api import TimeoutError as Timeout
 from starlette.applications import Starlette
@@ -34,7 +35,6 @@ from tests_long.worlds import fast_config, make_sessions
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.access import KeyedAccess
 from memforest.server.auth import Access, OpenAccess, Principal
-from memforest.server.job_rows import JobEvent, JobPage, JobState, JobView
 from memforest.server.jobs import Intake
 from memforest.server.keys import KeyStore
 from memforest.server.ui.app import ui_app
