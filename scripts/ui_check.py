@@ -24,7 +24,6 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from memforest.server.job_rows import JobEvent, JobPage, JobState, JobView
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 from playwright.sync_api import TimeoutError as Timeout
 from starlette.applications import Starlette
@@ -35,7 +34,7 @@ from tests_long.worlds import fast_config, make_sessions
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.access import KeyedAccess
 from memforest.server.auth import Access, OpenAccess, Principal
-from memforest.server.jobs import Intake
+from memforest.server.jobs import Intake, JobPage, JobState, JobView
 from memforest.server.keys import KeyStore
 from memforest.server.ui.app import ui_app
 from memforest.times import system_clock
@@ -101,14 +100,14 @@ class SlowJob(Intake):
         """Return the one job."""
         return JobPage((await self.job(who, ""),))
 
-    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        """Return an event for each session, a moment apart."""
+    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[JobView]:
+        """Return the job at the end of each session, a moment apart."""
 
-        async def events() -> AsyncIterator[JobEvent]:
+        async def events() -> AsyncIterator[JobView]:
             for at in range(1, self.sessions + 1):
                 await asyncio.sleep(0.3)
                 self.done = at
-                yield JobEvent(at, "finished", system_clock())
+                yield await self.job(who, job_id)
 
         return events()
 

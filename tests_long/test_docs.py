@@ -195,7 +195,7 @@ def test_the_rooms_in_the_docs_are_those_enforced() -> None:
     layers = next(one["layers"] for one in contracts if one["type"] == "layers")
     lines = [layer.replace("memforest.", "") for layer in layers]
     _check_block(page, "rooms", "```text\n" + "\n".join(lines) + "\n```\n")
-    rooms = {room for line in lines[1:-1] for room in line.split(" | ")}  # without `testing`, and the root
+    rooms = {room for line in lines[1:-1] for room in re.split(r" [|:] ", line)}  # without `testing`, and the root
     rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {room for room in rooms if f"`{room}`" not in rows} == set()
 

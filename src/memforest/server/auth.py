@@ -432,7 +432,7 @@ TOLD: tuple[tuple[type[errors.MemForestError], int, str], ...] = (
     (
         errors.CorruptStoreError,
         503,
-        "the memory is damaged; `memforest maintain verify` says where, `memforest repair` mends",
+        "the memory is damaged; `memforest maintain verify` says where, `memforest maintain repair` mends",
     ),
     (errors.StoreKeyError, 503, "the memory is encrypted otherwise than the server is set up for"),
     (errors.SchemaVersionError, 503, "another version of memforest wrote the memory"),
