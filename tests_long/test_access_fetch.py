@@ -17,7 +17,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import IssuerUnavailableError
-from memforest.server.access import MOST_BYTES, fetcher
+from memforest.server import access
+from memforest.server.access import MOST_BYTES, fetch_json
 
 PAGES: dict[str, tuple[int, bytes]] = {
     "/good": (200, b'{"issuer": "me"}'),
@@ -73,25 +74,26 @@ def server() -> Iterator[str]:
 
 def test_a_document_is_read(server: str) -> None:
     """As the object that it is."""
-    assert asyncio.run(fetcher(10.0)(f"{server}/good")) == {"issuer": "me"}
+    assert asyncio.run(fetch_json(f"{server}/good")) == {"issuer": "me"}
 
 
 @pytest.mark.parametrize("page", [name for name in PAGES if name not in ("/good", "/slow")])
 def test_what_is_no_document_is_an_error_that_says_so(server: str, page: str) -> None:
     """Whatever comes instead: it is not followed elsewhere, not read without end, and not quoted."""
     with pytest.raises(IssuerUnavailableError) as caught:
-        asyncio.run(fetcher(10.0)(f"{server}{page}"))
+        asyncio.run(fetch_json(f"{server}{page}"))
     assert "secret" not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
 
 
-def test_a_slow_issuer_is_given_up(server: str) -> None:
+def test_a_slow_issuer_is_given_up(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time of the whole answer, not of one byte."""
+    monkeypatch.setattr(access, "FETCH_S", 0.2)
     with pytest.raises(IssuerUnavailableError):
-        asyncio.run(fetcher(0.2)(f"{server}/slow"))
+        asyncio.run(fetch_json(f"{server}/slow"))
 
 
 def test_an_issuer_that_is_not_there_is_an_error() -> None:
     """Nobody listens on that port."""
     with pytest.raises(IssuerUnavailableError):
-        asyncio.run(fetcher(10.0)("http://127.0.0.1:1/good"))
+        asyncio.run(fetch_json("http://127.0.0.1:1/good"))

@@ -244,7 +244,7 @@ def test_weak_and_ambiguous_keys_are_not_used() -> None:
 
 def test_clocks_may_be_apart_by_the_leeway() -> None:
     """And not more; time is that of the configured clock."""
-    world = World(leeway_s=30)
+    world = World()
     assert world.find(token(exp=NOW - 29))
     assert world.find(token(iat=NOW + 29, nbf=NOW + 30))
     held = token()
@@ -307,7 +307,7 @@ def test_limits_tell_subjects_apart() -> None:
 
 def test_the_issuer_is_asked_once_and_again_when_its_keys_are_old() -> None:
     """Also when many come at once."""
-    world = World(keys_max_age_s=600.0)
+    world = World()
 
     async def work() -> None:
         found = await asyncio.gather(*(world.issuer.find(token()) for _ in range(20)))
@@ -325,7 +325,7 @@ def test_the_issuer_is_asked_once_and_again_when_its_keys_are_old() -> None:
 
 def test_who_waits_for_the_issuer_is_not_kept_from_what_is_known() -> None:
     """While old keys are asked for anew they are used; a first request that is cut keeps nobody out."""
-    world = World(keys_max_age_s=600.0)
+    world = World()
     held = asyncio.Event()
 
     async def slow(url: str) -> Mapping[str, Any]:
@@ -354,7 +354,7 @@ def test_who_waits_for_the_issuer_is_not_kept_from_what_is_known() -> None:
 
 def test_a_storm_of_unknown_keys_asks_once_in_a_while() -> None:
     """A new key of the issuer's is found by its first token then."""
-    world = World(keys_wait_s=30.0)
+    world = World()
 
     async def work() -> None:
         assert await world.issuer.find(token())
@@ -381,7 +381,7 @@ def test_garbage_asks_nobody() -> None:
 
 def test_a_key_that_the_issuer_has_withdrawn_is_not_used_when_it_is_asked_again() -> None:
     """Tokens that it signed are refused then."""
-    world = World(keys_max_age_s=600.0)
+    world = World()
     assert world.find(token())
     world.served.show(shown("other", "k2"))
     world.watch.now += 600
@@ -390,7 +390,7 @@ def test_a_key_that_the_issuer_has_withdrawn_is_not_used_when_it_is_asked_again(
 
 def test_an_issuer_that_fails_lets_nobody_in() -> None:
     """From the beginning: an error of its own. Later its keys go on for a while, and no longer."""
-    world = World(keys_max_age_s=600.0, keys_most_age_s=3_600.0)
+    world = World()
     world.served.down = True
     for _ in range(3):
         with pytest.raises(IssuerUnavailableError):

@@ -13,6 +13,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -24,9 +25,12 @@ from tests.doubles.replies import all_prompts
 from tests.table import each
 
 from memforest import AsyncMemForest, AsyncUserMemory
-from memforest.config import Config, Ranking
-from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
+from memforest.config import Config, Explore, Ranking, Recall
+from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint, Endpoint
 from memforest.memory.verbs import options_of
+from memforest.server.auth import AccessSettings, IssuerSettings
+from memforest.server.jobs import IntakeBounds
+from memforest.server.serving import ServerSettings
 from memforest.settings import hints_of
 from memforest.store.connections import PRAGMAS
 from memforest.store.database import Database, ensure_schema
@@ -195,7 +199,9 @@ def test_the_rooms_in_the_docs_are_those_enforced() -> None:
     layers = next(one["layers"] for one in contracts if one["type"] == "layers")
     lines = [layer.replace("memforest.", "") for layer in layers]
     _check_block(page, "rooms", "```text\n" + "\n".join(lines) + "\n```\n")
-    rooms = {room for line in lines[1:-1] for room in re.split(r" [|:] ", line)}  # without `testing`, and the root
+    rooms = {
+        room for line in lines[1:-1] for room in re.split(r" [|:] ", line)
+    }  # without `testing`, and the root
     rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {room for room in rooms if f"`{room}`" not in rows} == set()
 
@@ -253,38 +259,87 @@ def _is_of_the_class(field: ast.AnnAssign) -> bool:
     return ast.unparse(field.target).startswith("_") or ast.unparse(field.annotation).startswith("ClassVar")
 
 
-def _fields(kind: type) -> list[tuple[str, str, str]]:
-    """Return (name, default, the string under it) of every field of a dataclass of settings."""
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting as its class declares it; `text` is the string under it."""
+
+    name: str
+    default: str
+    text: str
+    experimental: bool
+
+
+def _settings(kind: type) -> list[Setting]:
+    """Return the settings that a class declares itself."""
     tree = ast.parse(inspect.getsource(kind))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = []
-    for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and not _is_of_the_class(field):
+    for one, below in pairwise(body):
+        if isinstance(one, ast.AnnAssign) and not _is_of_the_class(one):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
-            default = "required" if field.value is None else f"`{_default(ast.unparse(field.value))}`"
-            found.append((ast.unparse(field.target), default, " ".join(text.split())))
+            code = "" if one.value is None else ast.unparse(one.value)
+            apart = code.startswith("experimental(")
+            default = _default(code.removeprefix("experimental(").removesuffix(")") if apart else code)
+            found.append(Setting(ast.unparse(one.target), default, " ".join(text.split()), apart))
     return found
 
 
-@each(
-    ("name", "kind"),
-    [
-        ("settings", Config),
-        ("weights", Ranking),
-        ("chat", ChatEndpoint),
-        ("embeddings", EmbeddingEndpoint),
-        *((f"index.{name}", made.Settings) for name, made in INDEXES.items() if hints_of(made.Settings)),
-    ],
-)
-def test_settings_are_documented(name: str, kind: type) -> None:
-    """docs/configuration.md lists every setting and weight, those of indexes too, with its default and what it does."""
+GROUPS: Mapping[str, type] = {
+    "settings": Config,
+    "endpoint": Endpoint,
+    "chat": ChatEndpoint,
+    "embeddings": EmbeddingEndpoint,
+    "budget": Budget,
+    "ranking": Ranking,
+    "recall": Recall,
+    "explore": Explore,
+    **{f"index.{name}": made.Settings for name, made in INDEXES.items() if hints_of(made.Settings)},
+    "server": ServerSettings,
+    "access": AccessSettings,
+    "issuer": IssuerSettings,
+    "jobs": IntakeBounds,
+}
+"""Block of docs/configuration.md -> the class whose settings it lists."""
+
+
+@each("name", list(GROUPS))
+def test_settings_are_documented(name: str) -> None:
+    """docs/configuration.md lists every setting that people set, with its default and what it does."""
     rows = [
-        f"| `{field}` | {default} | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
+        f"| `{one.name}` | {f'`{one.default}`' if one.default else 'required'} | {one.text.replace('``', '`')} |"
+        for one in _settings(GROUPS[name])
+        if not one.experimental
     ]
     assert all(not row.endswith("|  |") for row in rows)
     table = "| Setting | Default | What it does |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     _check_block(ROOT / "docs" / "configuration.md", name, table)
+
+
+def test_experimental_settings_are_listed_apart() -> None:
+    """With their defaults; what each does stands in its class."""
+    rows = []
+    for name, kind in GROUPS.items():
+        apart = [one for one in _settings(kind) if one.experimental]
+        assert all(one.text for one in apart)
+        if apart:
+            listed = ", ".join(f"`{one.name}` {one.default.strip(chr(39))}" for one in apart)
+            rows.append(f"| {name} | `{kind.__module__}.{kind.__name__}` | {listed} |")
+    table = "| Group | Class | Settings |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "configuration.md", "experimental", table)
+
+
+def test_people_have_few_settings_to_know() -> None:
+    """At most 90 over all groups; those of a class below another are counted where they are declared first."""
+    known = {one.name for one in _settings(Endpoint)}
+    public = [
+        one
+        for kind in GROUPS.values()
+        for one in _settings(kind)
+        if not one.experimental
+        and (kind in (Endpoint, Config) or not issubclass(kind, Endpoint) or one.name not in known)
+    ]
+    assert 60 < len(public) <= 90
 
 
 def test_every_setting_is_used() -> None:

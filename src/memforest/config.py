@@ -53,6 +53,7 @@ from memforest.settings import (
     brief,
     build,
     checked,
+    experimental,
     hints_of,
     overlaid,
     preset,
@@ -189,33 +190,33 @@ class Recall(Settings):
     gate: Who = "auto"
     """Who drops what the question does not need. ``"model"``: the chat model, one call; ``"rules"``: what says the same as
     what is kept, has ended, or is far below the best; ``"auto"``: the model if there is one; ``"off"``: nobody."""
-    complexity: Annotated[int, Bound(ge=0, le=2)] | None = None
+    complexity: Annotated[int, Bound(ge=0, le=2)] | None = experimental(None)
     """How much is recalled whatever the question: 0 simple, 1 hybrid, 2 complex; None is what the planner says."""
-    levels: Sequence[Level] | None = None
+    levels: Sequence[Level] | None = experimental(None)
     """The levels that are recalled, such as ``(1,)`` or ``(2, 3, 4, 5)``; None is all that the budgets name."""
-    flat: bool = False
+    flat: bool = experimental(False)
     """Recall all levels as one pool by their own scores, instead of what is above the best leaves."""
-    leaves: Literal["fused", "paper"] = "fused"
+    leaves: Literal["fused", "paper"] = experimental("fused")
     """How leaves are found. ``"fused"``: by the best turn of each, as other indexes score turns; ``"paper"``: the cosine of the leaf
     and BM25 of the keywords, each divided by its largest value (eq. 7)."""
-    weight: Annotated[float, Bound(ge=0, le=1)] = 0.9
+    weight: Annotated[float, Bound(ge=0, le=1)] = experimental(0.9)
     """What the cosine counts with ``leaves="paper"``, 0 to 1; BM25 has the rest (Table 10, measured with another embedder)."""
-    k1: Annotated[float, Bound(ge=0)] = 1.5
+    k1: Annotated[float, Bound(ge=0)] = experimental(1.5)
     """How fast more of one word stops to count with ``leaves="paper"``."""
-    b: Annotated[float, Bound(ge=0, le=1)] = 0.75
+    b: Annotated[float, Bound(ge=0, le=1)] = experimental(0.75)
     """How far longer leaves are held to be so with ``leaves="paper"``."""
     budgets: Literal["timem", "locomo"] | Mapping[Complexity, Sequence[Whole]] = field(
         default="timem", hash=False
     )
     """Most memories of each level. ``"timem"`` and ``"locomo"`` are those of the paper's two runs; a mapping such as
     ``{"complex": (20, 4, 4, 2, 1)}`` gives the levels from 1 on, and what it does not name is as in ``"timem"``."""
-    prune: Literal["best", "own"] = "best"
+    prune: Literal["best", "own"] = experimental("best")
     """Which memories of a level stay that has more than its budget: those above the best leaves, or those with the best scores
     of their own."""
-    order: Order = "score"
+    order: Order = experimental("score")
     """In which order a reader gets what is left behind all cuts. ``"level"``: the lowest level first, and of each what is
     nearest to the time of the question (eq. 11)."""
-    show: Literal["turns", "texts"] = "turns"
+    show: Literal["turns", "texts"] = experimental("turns")
     """What stands for a leaf: its turns, or its text where it has one."""
 
     def _check(self) -> None:
@@ -270,45 +271,45 @@ class Explore(Settings):
     planner: Who = "auto"
     """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
     if there is one; ``"off"``: nobody, and the question is its only sub-query."""
-    scope: Scope = "auto"
+    scope: Scope = experimental("auto")
     """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
     all. ``"auto"`` is what the planner says."""
-    tree: bool = True
+    tree: bool = experimental(True)
     """Take evidence from the tree: events and memories. Otherwise it is turns alone, compared by themselves, as in the paper's
     form without a tree; without long memory is ``scope="short"``."""
     follow_up: Who = "auto"
     """Who asks once more for what is missing: as `planner`."""
-    similarity: Weight = 0.70
+    similarity: Weight = experimental(0.70)
     """Weight of the cosine (paper: theta 1)."""
-    time: Weight = 0.15
+    time: Weight = experimental(0.15)
     """Weight of how well the time fits (paper: theta 2)."""
-    robustness: Weight = 0.15
+    robustness: Weight = experimental(0.15)
     """Weight of how well a memory has held (paper: theta 3); 0 leaves it out."""
-    entity: Weight = 0.3
+    entity: Weight = experimental(0.3)
     """Weight of how near the entities are to the question that lead to a piece, as z-scores; with 0 they only lead to it, as in
     the paper."""
-    known: Weight = 0.3
+    known: Weight = experimental(0.3)
     """Weight of telling a state or a relation of an entity that the question names; 0 leaves it out."""
-    similarity_of: Literal["fused", "cosine"] = "fused"
+    similarity_of: Literal["fused", "cosine"] = experimental("fused")
     """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: how relevant a piece is by words, vectors, what was said
     beside it, and by whom, as z-scores of all that was said; with MiniLM it finds 25 to 30 points more of what
     answers a question of several hops."""
-    reach: Literal["all", "graph"] = "all"
+    reach: Literal["all", "graph"] = experimental("all")
     """What can be evidence where a question names or is near to entities: ``"graph"``, what entities lead to and nothing else, as in
     the paper; ``"all"``, everything, and what they lead to comes first as far as `entity` says."""
-    overlap: Annotated[float, Bound(ge=0, le=1)] = 0.5
+    overlap: Annotated[float, Bound(ge=0, le=1)] = experimental(0.5)
     """Weight of what two intervals share beside how near they are (lambda; the paper names none)."""
-    decay_days: Annotated[float, Bound(gt=0)] = 365.0
+    decay_days: Annotated[float, Bound(gt=0)] = experimental(365.0)
     """Age at which a memory that was never consolidated is down to 1/e (tau)."""
-    reinforcement: Annotated[float, Bound(ge=0)] = 0.5
+    reinforcement: Annotated[float, Bound(ge=0)] = experimental(0.5)
     """How much longer it takes for every consolidation (eta)."""
-    hops: Whole = 2
+    hops: Whole = experimental(2)
     """Most edges from an entity that a question names to another one; 0 for none but those."""
-    neighbours: Count = 8
+    neighbours: Count = experimental(8)
     """Most edges that are followed from one entity: those of the largest weight, of equal ones the latest."""
-    entities: Count = 64
+    entities: Count = experimental(64)
     """Most entities of one sub-query."""
-    sub_queries: Annotated[int, Bound(ge=1, le=5)] = 5
+    sub_queries: Annotated[int, Bound(ge=1, le=5)] = experimental(5)
     """Most sub-queries; a plan with more is left, and the question is asked as it is."""
 
     def _check(self) -> None:
@@ -335,44 +336,44 @@ class Ranking(Settings):
     Setting a weight to 0 switches the part off, which is how the benchmark's ablation works.
     """
 
-    lexical: float = 0.3
+    lexical: float = experimental(0.3)
     """BM25 over the dated, attributed text of turns."""
-    turn: float = 0.35
+    turn: float = experimental(0.35)
     """Cosine of the turn to the question."""
-    fact: float = 0.35
+    fact: float = experimental(0.35)
     """Best cosine of the turn or of a fact it supports to the question without participants' names."""
-    before: float = 0.2
+    before: float = experimental(0.2)
     """Flow to a leaf from the leaf before it in its session tree."""
-    after: float = 0.1
+    after: float = experimental(0.1)
     """Flow to a leaf from the leaf after it."""
-    reply: float = 0.1
+    reply: float = experimental(0.1)
     """More flow from the leaf before when that one asks and another speaker answers."""
-    assistant_reply: float = 0.3
+    assistant_reply: float = experimental(0.3)
     """The same from a user's turn to the assistant's right behind it, whether it asks or not; the larger one counts."""
-    speaker: float = 1.0
+    speaker: float = experimental(1.0)
     """Being said by whom the question asks for, else membership in the tree of the one participant whom it names."""
-    date: float = 2.0
+    date: float = experimental(2.0)
     """Nearness to the time window that the question states."""
-    length: float = 0.2
+    length: float = experimental(0.2)
     """Log of the number of words: longer turns say more."""
-    question: float = 0.3
+    question: float = experimental(0.3)
     """Taken off a turn that ends by asking."""
-    temporal: float = 0.4
+    temporal: float = experimental(0.4)
     """Given to turns that tell a time when the question asks for one."""
-    session_tree: float = 0.4
+    session_tree: float = experimental(0.4)
     """Flow down from the session tree's nodes, shared over its levels."""
-    session_tree_of_lists: float = 0.2
+    session_tree_of_lists: float = experimental(0.2)
     """The same for questions that want a list: their answers lie in many sessions, and flow favours company."""
-    participant_tree: float = 0.2
+    participant_tree: float = experimental(0.2)
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
     time_order: float = 0.5
     """Whether the answers that a timeline gives, or that are chosen by their time, lead; 0 is not."""
-    guided: float = 1.0
+    guided: float = experimental(1.0)
     """What leaves gain that a planned or model-guided browse reached, by their places on the way down, not z-scored; only
     in the modes other than ``"emb"`` (`Config.mode`)."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
-    ranker: float = 1.0
+    ranker: float = experimental(1.0)
     """Whether the first pieces are ordered by how likely they answer (`memforest.reading.answer_local`); 0 is not."""
     recall: Recall | None = None
     """How an index with levels of memories recalls them, for this question or all; None is the index's own setting."""
@@ -430,9 +431,9 @@ class Config(Settings):
     """A second look at the best candidates, with question and candidate read together: ``"auto"`` (the local one beside an
     embedder of the install), None or ``"none"`` for none, ``"local"``, an object with the `Reranker` port, or a plain function
     from a question and a list of texts to numbers. The local one reads English, and no question in another language."""
-    rerank_top: Count = 20
+    rerank_top: Count = experimental(20)
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
-    rerank_tokens: Count = 840
+    rerank_tokens: Count = experimental(840)
     """How many tokens the reranker reads a query, with the question once a candidate; at least 1. They are estimated (four
     ASCII characters or one other a token), the candidates are read in the order of their rank, and one is read in any case."""
     ranking: Ranking = field(default_factory=Ranking)
@@ -459,7 +460,7 @@ class Config(Settings):
     mode: Mode | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
     None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
-    browse_calls: Whole = 32
+    browse_calls: Whole = experimental(32)
     """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
     embedding. At least 0."""
     refresh: Refresh | None = None

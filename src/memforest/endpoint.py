@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from memforest.errors import ConfigError
-from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
+from memforest.settings import Bound, Count, Settings, Whole, experimental, refuse_unknown
 
 _NAME = re.compile(r"[a-z][a-z_]{0,30}")
 
@@ -185,7 +185,9 @@ class Budget(Settings):
     """
 
     max_calls: Whole | None = None
+    """Most calls; at least 0."""
     max_tokens: Whole | None = None
+    """Most tokens of prompts and replies together; at least 0."""
 
     def narrowed(self, max_calls: int | None, max_tokens: int | None) -> Budget:
         """Return the same budget with the bounds that are given in the place of its own."""
@@ -211,18 +213,14 @@ class Budget(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class ChatEndpoint(Settings):
-    """A chat model behind an OpenAI-compatible endpoint.
-
-    `steps` holds settings of single steps (see `STEPS`) that differ: any of ``model``, ``base_url``, ``api_key``,
-    ``headers``, ``timeout_s``, ``temperature``, ``max_reply_tokens`` and ``extra_body``. A step with an address of
-    its own gets neither the key nor the headers of the other.
+class Endpoint(Settings):
+    """A model behind an OpenAI-compatible endpoint.
 
     An endpoint can be pickled, for a worker process; the pickle holds the key and the headers in plain text.
     """
 
     model: str
-    """The model's name, as the endpoint knows it."""
+    """The model's name, as the endpoint knows it; that of an embedding model is recorded beside every vector."""
     base_url: str | None = None
     """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
@@ -234,7 +232,27 @@ class ChatEndpoint(Settings):
     max_retries: Whole = 5
     """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections; each may take `timeout_s`."""
     max_in_flight: Count = 128
-    """Most requests under way at once. A write asks about as many as it has pairs of turns."""
+    """Most requests under way at once. A write asks a chat model about as many as it has pairs of turns."""
+
+    def _check(self) -> None:
+        """Refuse what cannot be sent."""
+        if not self.model.strip() or not self.model.isprintable():
+            raise ConfigError(
+                "the model has no name, or one that cannot be printed; give the name that the endpoint knows it by"
+            )
+        _keep_private(self, "headers")
+        _check_place(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEndpoint(Endpoint):
+    """A chat model behind an OpenAI-compatible endpoint.
+
+    `steps` holds settings of single steps (see `STEPS`) that differ: any of ``model``, ``base_url``, ``api_key``,
+    ``headers``, ``timeout_s``, ``temperature``, ``max_reply_tokens`` and ``extra_body``. A step with an address of
+    its own gets neither the key nor the headers of the other.
+    """
+
     structured: Literal["auto", "schema", "json", "text"] = "auto"
     """How JSON is asked for: by a schema, as JSON without one, or in words alone; ``"auto"`` finds out."""
     temperature: Annotated[float, Bound(ge=0)] | None = 0.0
@@ -248,9 +266,8 @@ class ChatEndpoint(Settings):
 
     def _check(self) -> None:
         """Refuse what cannot be sent, and settings of single steps that are wrong."""
-        _check_model(self.model, "chat model")
-        _keep_private(self, "headers", "extra_body", "steps")
-        _check_place(self)
+        Endpoint._check(self)
+        _keep_private(self, "extra_body", "steps")
         _check_body(self.extra_body)
         for step, settings in self.steps.items():
             if step not in STEPS:
@@ -274,49 +291,25 @@ class ChatEndpoint(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingEndpoint(Settings):
+class EmbeddingEndpoint(Endpoint):
     """An embedding model behind an OpenAI-compatible endpoint.
 
-    Its dimension is learnt from the first reply, stored with the memory, and checked from then on. Pickles hold the
-    key, as those of `ChatEndpoint`.
+    Its dimension is learnt from the first reply, stored with the memory, and checked from then on.
     """
 
-    model: str
-    """The model's name, as the endpoint knows it; recorded beside every vector."""
-    base_url: str | None = None
-    """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
-    api_key: str | None = field(default=None, repr=False)
-    """As for `ChatEndpoint`."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request."""
     timeout_s: Seconds = 60.0
-    """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
-    max_retries: Whole = 5
-    """Tries after the first; each may take `timeout_s`."""
+    """As for `Endpoint`."""
     max_in_flight: Count = 8
-    """Most requests under way at once."""
-    batch: Count = 64
+    """As for `Endpoint`."""
+    batch: Count = experimental(64)
     """Most texts of one request."""
     dimensions: Count | None = None
     """Asked for from models that can shorten their vectors; None asks for none."""
     query_prefix: str = ""
     """Put in front of questions, for models that want an instruction there."""
 
-    def _check(self) -> None:
-        """Refuse what cannot be sent."""
-        _check_model(self.model, "embedding model")
-        _keep_private(self, "headers")
-        _check_place(self)
 
-
-def _check_model(value: str, what: str) -> None:
-    if not value.strip() or not value.isprintable():
-        raise ConfigError(
-            f"the {what} has no name, or one that cannot be printed; give the name that the endpoint knows it by"
-        )
-
-
-def _keep_private(endpoint: ChatEndpoint | EmbeddingEndpoint, *names: str) -> None:
+def _keep_private(endpoint: Endpoint, *names: str) -> None:
     """Keep mappings as copies that do not show their values."""
     for name in names:
         object.__setattr__(endpoint, name, Private(getattr(endpoint, name)))
@@ -330,7 +323,7 @@ def _check_body(fields: Mapping[str, Any]) -> None:
             raise ConfigError(f"extra_body: {key!r} holds what JSON cannot; give JSON values") from None
 
 
-def _check_place(endpoint: ChatEndpoint | EmbeddingEndpoint) -> None:
+def _check_place(endpoint: Endpoint) -> None:
     """Refuse an address, key or header that cannot be sent; a message never holds a key."""
     if endpoint.base_url is not None:
         check_url(endpoint.base_url, "base_url")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -65,6 +65,15 @@ class Bound:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         return {**handler(source), **{key: one for key, one in asdict(self).items() if one is not None}}
+
+
+def experimental(default: T) -> T:
+    """Return the default of a setting that ablations and the papers' forms vary, and that people have no need to know.
+
+    It may change or go with any version. docs/configuration.md lists these apart, and no body of REST has them.
+    """
+    made: T = field(default=default, metadata={"experimental": True})
+    return made
 
 
 Count: TypeAlias = Annotated[int, Bound(ge=1)]

@@ -15,51 +15,67 @@ Sources: RFC 7519 (JWT), RFC 8725 (its best practice), RFC 9068 (access tokens),
 from __future__ import annotations
 
 import asyncio
-import re
-import threading
-import time
-import unicodedata
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from datetime import datetime, timedelta
-from hashlib import blake2b
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from memforest.config import Config
-from memforest.errors import ConfigError, RateLimitError, UnauthenticatedError
-from memforest.memory.forest import AsyncMemForest
-from memforest.memory.together import Together
-from memforest.server.auth import AccessSettings, Principal
-from memforest.server.keys import PREFIX, KeyStore, KnownKeys
-from memforest.store.directory import make_directory
-from memforest.times import Clock
-
-if TYPE_CHECKING:
-    from limits import RateLimitItem
 import hashlib
 import importlib
 import json
 import logging
 import math
-from collections.abc import Coroutine, Mapping, Sequence
+import re
+import threading
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 from memforest.concurrency import Turns
+from memforest.config import Config
 from memforest.endpoint import check_url
-from memforest.errors import InputError, IssuerUnavailableError
-from memforest.server.auth import IssuerSettings, Scope, check_reachable
-from memforest.times import system_clock
+from memforest.errors import (
+    ConfigError,
+    InputError,
+    IssuerUnavailableError,
+    RateLimitError,
+    UnauthenticatedError,
+)
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.together import Together
+from memforest.server.auth import AccessSettings, IssuerSettings, Principal, Scope, check_reachable
+from memforest.server.keys import PREFIX, KeyStore, KnownKeys
+from memforest.store.directory import make_directory
+from memforest.times import Clock, system_clock
 from memforest.write.turns import check_id
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from limits import RateLimitItem
+
+_log = logging.getLogger(__name__)
 
 Fetch: TypeAlias = Callable[[str], Coroutine[Any, Any, Mapping[str, Any]]]
 """Returns the JSON object at an address, or raises `IssuerUnavailableError`."""
 
+ALGORITHMS: tuple[str, ...] = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+"""How a token may be signed: with a private key, whose public one the issuer shows. Never with a shared secret, and never not
+at all (RFC 8725 sections 2.1, 3.1)."""
+LEEWAY_S = 30.0
+"""How far the issuer's clock and this one may be apart."""
+KEYS_AGE_S = 600.0
+"""How long the issuer's keys are used before they are asked for again."""
+KEYS_MOST_AGE_S = 3_600.0
+"""How long they are used when the issuer does not answer; then no token is taken until it does."""
+KEYS_WAIT_S = 30.0
+"""Least time between two questions to the issuer, however many tokens name keys that are not known."""
+FETCH_S = 5.0
+"""How long the issuer has for each answer."""
 MOST_BYTES = 1 << 20
 DISCOVERY = "/.well-known/openid-configuration"
 MOST_KEYS = 100
@@ -75,7 +91,7 @@ class IssuerKeys:
     """The public keys of an issuer, by the key id that a token names.
 
     The issuer is asked when nothing is known, when what is known is old, and when a token names an unknown key; but never
-    twice within `IssuerSettings.keys_wait_s`.
+    twice within `KEYS_WAIT_S`.
 
     Args:
         settings: of the issuer.
@@ -103,13 +119,13 @@ class IssuerKeys:
         Raises:
             IssuerUnavailableError: if nothing is known, or only what is too old, and the issuer does not answer.
         """
-        stale = self._age() >= self._settings.keys_most_age_s
+        stale = self._age() >= KEYS_MOST_AGE_S
         is_needed = stale or self._fitting(kid, algorithm) is None
-        if is_needed or (self._age() >= self._settings.keys_max_age_s and self._may_ask()):
+        if is_needed or (self._age() >= KEYS_AGE_S and self._may_ask()):
             async with self._one.turn():  # who needs the answer waits for it, whoever asked
                 if self._may_ask():
                     await self._ask()
-        if self._age() >= self._settings.keys_most_age_s:
+        if self._age() >= KEYS_MOST_AGE_S:
             raise IssuerUnavailableError("the issuer of tokens does not answer; no token can be checked")
         fitting = self._fitting(kid, algorithm)
         if fitting is None:
@@ -124,7 +140,7 @@ class IssuerKeys:
         return self._monotonic() - self._known_at
 
     def _may_ask(self) -> bool:
-        return self._asked is None or self._monotonic() - self._asked >= self._settings.keys_wait_s
+        return self._asked is None or self._monotonic() - self._asked >= KEYS_WAIT_S
 
     async def _ask(self) -> None:
         """Read the issuer's keys; on failure keep the known ones."""
@@ -194,30 +210,26 @@ def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
     return made
 
 
-def fetcher(timeout_s: float) -> Fetch:
-    """Return a function that fetches JSON documents by HTTP within a time-out and `MOST_BYTES`, without redirects and cookies."""
+async def fetch_json(url: str) -> Mapping[str, Any]:
+    """Return the JSON object at an address, read by HTTP within `FETCH_S` and `MOST_BYTES`, without redirects and cookies.
 
-    async def fetch(url: str) -> Mapping[str, Any]:
-        # Importing the client takes a second.
-        http = await asyncio.to_thread(importlib.import_module, "memforest.models.openai_http")
-        try:
-            async with http.BoundedClient(most_bytes=MOST_BYTES, timeout=timeout_s) as client:
-                reply = await client.get(url)
-            found = json.loads(reply.content) if reply.status_code == 200 else None
-        except (http.HttpError, OSError, ValueError, RecursionError) as exc:
-            raise IssuerUnavailableError(
-                f"the issuer of tokens does not answer: {type(exc).__name__}"
-            ) from exc
-        if not isinstance(found, dict):
-            raise IssuerUnavailableError(
-                f"the issuer of tokens gives no document (HTTP {reply.status_code}); check --oidc-issuer"
-            )
-        return found
+    Raises:
+        IssuerUnavailableError: if there is none.
+    """
+    # Importing the client takes a second.
+    http = await asyncio.to_thread(importlib.import_module, "memforest.models.openai_http")
+    try:
+        async with http.BoundedClient(most_bytes=MOST_BYTES, timeout=FETCH_S) as client:
+            reply = await client.get(url)
+        found = json.loads(reply.content) if reply.status_code == 200 else None
+    except (http.HttpError, OSError, ValueError, RecursionError) as exc:
+        raise IssuerUnavailableError(f"the issuer of tokens does not answer: {type(exc).__name__}") from exc
+    if not isinstance(found, dict):
+        raise IssuerUnavailableError(
+            f"the issuer of tokens gives no document (HTTP {reply.status_code}); check --oidc-issuer"
+        )
+    return found
 
-    return fetch
-
-
-_log = logging.getLogger(__name__)
 
 MOST_TOKEN_CHARS = 16_384
 TYPES = ("jwt", "at+jwt", "application/at+jwt", "application/jwt")
@@ -252,7 +264,7 @@ class Issuer:
         self.settings = settings
         self._clock = clock
         self._jwt = _checker()
-        self._keys = IssuerKeys(settings, monotonic, fetch or fetcher(settings.timeout_s))
+        self._keys = IssuerKeys(settings, monotonic, fetch or fetch_json)
 
     async def find(self, token: str) -> Principal | None:
         """Return the caller with a token; None if the token is not valid here and now.
@@ -277,7 +289,7 @@ class Issuer:
             return None
         kid, kind = header.get("kid"), header.get("typ", "JWT")
         usable = (
-            header.get("alg") in self.settings.algorithms
+            header.get("alg") in ALGORITHMS
             and (kid is None or isinstance(kid, str))
             and isinstance(kind, str)
             and kind.lower() in TYPES
@@ -303,7 +315,7 @@ class Issuer:
             )
         except (self._jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return None
-        now, leeway = self._clock().timestamp(), self.settings.leeway_s
+        now, leeway = self._clock().timestamp(), LEEWAY_S
         times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
         if not all(type(one) in (int, float) and math.isfinite(one) for one in times.values()):
             return None  # a time that is no number cannot be kept to

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from memforest import errors
@@ -26,7 +26,7 @@ from memforest.endpoint import check_url
 from memforest.errors import ConfigError, ForbiddenError, UnauthenticatedError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.pool import no_memory
-from memforest.settings import Bound, Count, Settings, brief
+from memforest.settings import Count, Settings, brief
 from memforest.text import cut
 from memforest.times import one_line
 
@@ -161,13 +161,6 @@ class OpenAccess:
             await self._forest.close()
 
 
-ALGORITHMS: tuple[str, ...] = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
-)
-"""How a token may be signed: with a private key, whose public one the issuer shows. Never with a shared secret, and never not
-at all (RFC 8725 sections 2.1, 3.1)."""
-
 _RATE = re.compile(
     r"\s*[1-9]\d{0,8}\s*(/|per)\s*([1-9]\d{0,3}\s*)?(second|minute|hour|day)s?\s*", re.IGNORECASE
 )
@@ -197,21 +190,9 @@ class IssuerSettings(Settings):
     services."""
     default_scopes: Sequence[Scope] = ("read",)
     """What a token allows that has no scope of memforest; with none it is refused."""
-    algorithms: Sequence[str] = ALGORITHMS
-    """How tokens may be signed."""
-    leeway_s: Annotated[float, Bound(ge=0, le=300)] = 30.0
-    """How far the issuer's clock and this one may be apart."""
-    keys_max_age_s: Annotated[float, Bound(ge=1)] = 600.0
-    """How long the issuer's keys are used before they are asked for again."""
-    keys_most_age_s: Annotated[float, Bound(ge=1)] = 3_600.0
-    """How long they are used when the issuer does not answer; then no token is taken until it does."""
-    keys_wait_s: Annotated[float, Bound(ge=1)] = 30.0
-    """Least seconds between two questions to the issuer, however many tokens name keys that are not known."""
-    timeout_s: Annotated[float, Bound(gt=0, le=60)] = 5.0
-    """How long the issuer has for each answer."""
 
     def _check(self) -> None:
-        """Raise for addresses without TLS and for algorithms with a shared secret."""
+        """Raise for addresses without TLS, and for names that are empty."""
         check_url(self.issuer, "oidc issuer")
         check_reachable(self.issuer, "oidc issuer")
         for name in ("audience", "scope_claim"):
@@ -219,16 +200,7 @@ class IssuerSettings(Settings):
                 raise ConfigError(
                     f"IssuerSettings({name}=...) is empty; name what tokens of this server have"
                 )
-        if not self.algorithms or (wrong := sorted(set(self.algorithms) - set(ALGORITHMS))):
-            shown = brief(wrong[0]) if self.algorithms else "none"
-            raise ConfigError(
-                f"IssuerSettings(algorithms=...) takes {', '.join(ALGORITHMS)}, not {shown}: a secret that the issuer "
-                "and this server share would let this server's reader make tokens"
-            )
-        if self.keys_most_age_s < self.keys_max_age_s:
-            raise ConfigError("IssuerSettings(keys_most_age_s=...) should be at least keys_max_age_s")
-        for name in ("default_scopes", "algorithms"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "default_scopes", tuple(self.default_scopes))
 
 
 @dataclass(frozen=True, slots=True)

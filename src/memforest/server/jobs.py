@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from functools import partial, reduce
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from memforest import errors
 from memforest.endpoint import Budget
@@ -34,7 +34,7 @@ from memforest.progress import IngestProgress
 from memforest.protection import Key
 from memforest.server.auth import Access, Principal, place_of
 from memforest.server.keys import make_file
-from memforest.settings import Bound, Count, Settings
+from memforest.settings import Count, Settings
 from memforest.store.connections import mapped_errors
 from memforest.store.directory import file_name, memory_files, owner_of
 from memforest.times import Clock, from_ms, system_clock, to_ms
@@ -45,6 +45,8 @@ _log = logging.getLogger(__name__)
 
 MOST_SESSIONS = 1000
 """Sessions of one job."""
+KEEP_DAYS = 7
+"""How long jobs stay known after their end."""
 MOST_KEPT = 1000
 """Jobs of a tenant that stay known after their end."""
 MOST_OF_TENANT = 2
@@ -79,8 +81,6 @@ class IntakeBounds(Settings):
     """Most jobs of a tenant that are unfinished at once."""
     most_running: Count = 4
     """Most users that are worked on at once."""
-    keep_days: Annotated[float, Bound(gt=0)] = 7.0
-    """How long jobs stay known after their end."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -626,7 +626,7 @@ class Intake:
         Raises:
             RateLimitError: if too many jobs of the tenant are unfinished.
         """
-        before = to_ms(self._clock() - timedelta(days=self.bounds.keep_days))
+        before = to_ms(self._clock() - timedelta(days=KEEP_DAYS))
         await self._run(self._rows.delete_old, tenant, before, MOST_KEPT)
         most = self.bounds.most_open
         unfinished = await self._run(self._rows.unfinished)

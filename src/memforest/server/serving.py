@@ -140,11 +140,11 @@ def url_of(host: str, listening: socket.socket) -> str:
 
 
 END_S = 30.0
-"""A server that was told to end has ended by then."""
-
-
-SPARE_S = 5.0
-"""Of these, what closing the memories may take."""
+"""A server that was told to end has ended by then: after its grace, at most 10 seconds, what follows, and closing the memories."""
+REQUESTS_S = 5.0
+"""How long requests under way may then take."""
+JOBS_S = 8.0
+"""How long ingest jobs under way may then take; the next start goes on with the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,6 @@ class ServerSettings(Settings):
     """Serve the inspector at ``/ui``."""
     grace_s: Annotated[float, Bound(ge=0, le=10)] = 1.0
     """How long it still accepts connections when it was told to end, so that who asks ``/readyz`` learns of it."""
-    requests_s: Annotated[float, Bound(ge=0, le=10)] = 5.0
-    """How long requests under way may then take."""
-    jobs_s: Annotated[float, Bound(ge=0, le=10)] = 8.0
-    """How long ingest jobs under way may then take; the next start goes on with the others."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,11 +189,7 @@ class ServerSettings(Settings):
         return (*self.hosts, f"[{name}]:*" if ":" in name else f"{name}:*")
 
     def _check(self) -> None:
-        """Raise for an end that may take too long and for a wrong address; make lists immutable."""
-        if self.grace_s + self.requests_s + self.jobs_s > END_S - SPARE_S:
-            raise ConfigError(
-                f"ServerSettings: grace_s, requests_s and jobs_s together are more than {END_S - SPARE_S:g} seconds"
-            )
+        """Raise for a wrong address; make lists immutable."""
         if self.address is not None and not _is_web_address(self.address):
             raise ConfigError(
                 f"ServerSettings(address={brief(self.address)}) is no address; write one such as 'https://memory.example'"
@@ -254,7 +246,7 @@ class Serving(uvicorn.Server):
                 lifespan="on",
                 timeout_keep_alive=KEEP_ALIVE_S,
                 limit_concurrency=MOST_CONNECTIONS,
-                timeout_graceful_shutdown=max(int(settings.requests_s), 1),
+                timeout_graceful_shutdown=int(REQUESTS_S),
                 h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             )
         )
@@ -411,7 +403,7 @@ def create_server(
     settings = settings or ServerSettings()
     access = access or KeyedAccess(directory, config, settings.access, loopback=is_loopback(settings.host))
     app = create_app(access=access, origins=settings.origins, jobs=settings.jobs)
-    app.state.drain_s = settings.jobs_s
+    app.state.drain_s = JOBS_S
     if settings.mcp:
         _add_mcp(app, access, settings)
     if settings.ui:

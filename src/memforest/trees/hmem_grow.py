@@ -30,7 +30,7 @@ from memforest.search.forest import NONE, NOTHING, TURNS, Forest, Ints, marked_f
 from memforest.search.scores import Scores
 from memforest.search.snapshot import Facts, Snapshot, Turns, rows_of
 from memforest.search.vectors import VectorTable
-from memforest.settings import Bound, Count, Settings
+from memforest.settings import Bound, Count, Settings, experimental
 from memforest.store import meta
 from memforest.store.connections import Tx
 from memforest.times import DAY_MS
@@ -81,17 +81,19 @@ class HMemSettings(Settings):
 
     KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "compare", "cap", "words")
 
-    events: Literal["facts", "turns"] = "facts"
+    events: Literal["facts", "turns"] = experimental("facts")
     """What an event is: a statement with the turns that support it, or a turn, for memories without extraction."""
-    schedule: Literal["calibrated", "paper", "strict", "loose"] | Sequence[Likeness] = "calibrated"
+    schedule: Literal["calibrated", "paper", "strict", "loose"] | Sequence[Likeness] = experimental(
+        "calibrated"
+    )
     """How alike is alike, on three levels: ``"calibrated"``, as measured for the embedder; the paper's .8 .7 .6, its
     ``"strict"`` .9 .8 .7 and ``"loose"`` .7 .6 .5; or three numbers."""
-    compare: Literal["founder", "text"] = "founder"
+    compare: Literal["founder", "text"] = experimental("founder")
     """By which vector memories of weeks and months are compared: of the event that began them, so that the trees follow from what
     is stored, or of what they say, as in the paper, once that is made. Events are compared by their own."""
-    cap: Count = CAP
+    cap: Count = experimental(CAP)
     """Most nodes of a window that one is compared with: those right before it."""
-    words: Sequence[Count] = (120, 180, 240)
+    words: Sequence[Count] = experimental((120, 180, 240))
     """Most words of the memory of a week, a month and a year."""
 
     explore: Explore = field(default_factory=Explore)

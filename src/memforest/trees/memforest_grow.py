@@ -29,7 +29,7 @@ from memforest.search.filters import fact_places
 from memforest.search.forest import CHUNK, INNER, NONE, NOTHING, Forest, Ints, marks_of, mixed
 from memforest.search.scores import Scores
 from memforest.search.snapshot import Facts, Snapshot, once_per_snapshot, rows_of
-from memforest.settings import Bound, Count, Settings
+from memforest.settings import Bound, Count, Settings, experimental
 from memforest.store import meta
 from memforest.store.connections import Tx
 from memforest.times import DAY_MS
@@ -66,48 +66,48 @@ class MemForestSettings(Settings):
     """Most children of a node in an entity's tree. At least 3."""
     scene_k: FanOut = 10
     """Most children of a node in a scene's tree. At least 3."""
-    packing: Literal["anchored", "paper"] = "anchored"
+    packing: Literal["anchored", "paper"] = experimental("anchored")
     """Where nodes end: ``"anchored"``, where the leaves say so, so that a leaf in the middle renews few nodes; ``"paper"``,
     where they are full, from the left, as in a tree that grows to the right."""
-    active_min_facts: Count = 3
+    active_min_facts: Count = experimental(3)
     """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
-    active_min_sessions: Count = 2
+    active_min_sessions: Count = experimental(2)
     """Sessions that those facts must come from. Participants always have a tree."""
-    scene_join: Likeness = None
+    scene_join: Likeness = experimental(None)
     """How like a scene a fact must be to join it, at least -1; above 1 none ever does. None is what was measured for the
     embedder (`scripts/calibrate_scenes.py`), here and in the next two."""
-    scene_second: Likeness = None
+    scene_second: Likeness = experimental(None)
     """How like a further scene it must be to stand there too."""
-    scene_time: Likeness = None
+    scene_time: Likeness = experimental(None)
     """What nearness in time adds to the likeness of a fact and a scene, at most."""
-    recall_trees: Count = 10
+    recall_trees: Count = experimental(10)
     """Trees that are browsed for a question (recall.top_k)."""
-    beam_width: Count = 10
+    beam_width: Count = experimental(10)
     """Nodes that browse keeps of each level of a tree."""
-    facts_to_trees: Count = 30
+    facts_to_trees: Count = experimental(30)
     """Best leaves whose trees are candidates of recall beside those with the best roots (bu_top_m)."""
-    families: Sequence[Family] = FAMILIES
+    families: Sequence[Family] = experimental(FAMILIES)
     """Kinds of trees that are recalled: some of ``"session"``, ``"entity"`` and ``"scene"`` (paper Table 6)."""
-    leaves: Leaves = "aligned"
+    leaves: Leaves = experimental("aligned")
     """How near leaves are to a question in recall (Eq. 7) and browse. ``"mixed"``: a fact by its own cosine, a session
     tree's leaf by its best turn's, which are two scales. ``"facts"``: all by facts, a session tree's leaf by the best
     fact that its turns support, as in the paper. ``"aligned"``: as mixed, with the leaves of session trees brought to
     the mean and deviation of the facts, so that neither push the others out."""
-    evidence: Literal["all", "reached", "roots"] = "all"
+    evidence: Literal["all", "reached", "roots"] = experimental("all")
     """What can be evidence. ``"all"``: everything that was said, by the weights of `Ranking`. ``"reached"``: only what
     browse reached, by `reached_by` alone, as in the paper. ``"roots"``: only the summaries of the recalled trees (paper
     Table 7, root-only)."""
-    reached_by: Literal["leaf", "path"] = "leaf"
+    reached_by: Literal["leaf", "path"] = experimental("leaf")
     """What ranks the leaves that browse reached: how near each is to the question, or its whole path on average (in a
     guided mode, its places on the way)."""
-    chunks: Literal["said", "summarised"] = "said"
+    chunks: Literal["said", "summarised"] = experimental("said")
     """What a session tree's leaf says to the nodes above it and to browse: what was said, or a summary of it that has a
     vector of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each chunk. Evidence is
     what was said all the same."""
-    scene_vectors: Literal["facts", "summary"] = "facts"
+    scene_vectors: Literal["facts", "summary"] = experimental("facts")
     """What the nodes of scene trees are compared by: the facts beneath them, on average, or the vector of their
     summary, as in the paper (Alg. 1, line 33), which costs an embedding for each node."""
-    summarise: Literal["kept", "every"] = "kept"
+    summarise: Literal["kept", "every"] = experimental("kept")
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
 

@@ -32,7 +32,7 @@ from memforest.records import SummaryRequest
 from memforest.search.filters import memory_zone, told_by
 from memforest.search.forest import NONE, TURNS, Digests, Forest, Ints, mixed
 from memforest.search.snapshot import Snapshot, ranges
-from memforest.settings import Bound, Count, Settings, Whole
+from memforest.settings import Bound, Count, Settings, Whole, experimental
 from memforest.store.connections import Tx
 from memforest.store.reads import statements_of
 from memforest.times import from_ms
@@ -83,23 +83,23 @@ class TiMemSettings(Settings):
     levels: Sequence[str] = ("segment", "session", "day", "week", "month")
     """The levels that memories are written on, the lowest first: ``"segment"`` and ``"session"``, and any of ``"day"``,
     ``"week"``, ``"month"`` and ``"year"``."""
-    segment: Count = 1
+    segment: Count = experimental(1)
     """Exchanges, which are two turns each, of a segment; the paper measured 1, 2, 4 and 8 (Table 9)."""
-    history: Sequence[Whole] = (3, 3, 3, 3, 3, 3)
+    history: Sequence[Whole] = experimental((3, 3, 3, 3, 3, 3))
     """How many earlier texts are shown when a memory of each level is written, the lowest level first; 0 for none, 3 in the
     paper (eq. 3). One number is meant for all levels."""
-    history_of: Literal["children", "memories"] = "children"
+    history_of: Literal["children", "memories"] = experimental("children")
     """Which earlier texts: ``"memories"``, the last ones of the level, as in the paper, so that one is written after the
     other; or ``"children"``, the last of what these were made of, so that all of a level are written at once."""
-    pass_through: bool = True
+    pass_through: bool = experimental(True)
     """Whether a window with one memory below it says what that says; otherwise, and in the paper, it is told once more."""
-    dates: Literal["beside", "kept"] = "beside"
+    dates: Literal["beside", "kept"] = experimental("beside")
     """Whether the day that is meant stands beside words such as "yesterday" in what a segment is written from, or, as in the
     paper, they are kept as they were said."""
-    words: Sequence[Count] = (80, 300, 400, 500, 600, 600)
+    words: Sequence[Count] = experimental((80, 300, 400, 500, 600, 600))
     """Most words of a memory of each level, the lowest first (prompts of the released configuration); of a month, of each
     participant. Fewer where less is below."""
-    idle_min: Annotated[float, Bound(ge=0)] = 10.0
+    idle_min: Annotated[float, Bound(ge=0)] = experimental(10.0)
     """Minutes without a turn after which a session has ended (released configuration)."""
 
     recall: Recall = field(default_factory=Recall)

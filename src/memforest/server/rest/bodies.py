@@ -264,9 +264,11 @@ def _json_type(hint: Any) -> Any:
 
 @cache
 def settings_body(kind: type) -> Any:
-    """Return the model of a settings class, with the same fields and no others."""
+    """Return the model of a settings class, with the same fields but for experimental ones, and no others."""
     found: dict[str, Any] = {}
     for one in fields(kind):
+        if "experimental" in one.metadata:
+            continue
         default = one.default if one.default is not MISSING else None
         found[one.name] = (_json_type(hints_of(kind)[one.name]), default)
     made = create_model(
