@@ -67,7 +67,7 @@ def test_time_options(client: Client) -> None:
         {"top_k": 1},
         {"top_k": 1.0},
         {"top_k": 1, "index": "memforest"},
-        {"top_k": 1, "ranking": {"lexical": 1, "recall": {"levels": [1, 2]}}},
+        {"top_k": 1, "ranking": {"rerank": 1, "recall": {"gate": "off"}}},
         {"top_k": 1, "mode": "emb"},
         {"top_k": 1, "budget": {"max_calls": 0, "max_tokens": None}},
         {"top_k": 1, "reference_date": "2024-06-01"},

@@ -230,7 +230,7 @@ def test_the_place_is_the_innermost_of_ours() -> None:
     [
         (SchemaVersionError(SECRET), "Another version of memforest wrote the memory"),
         (StoreKeyError(SECRET), "The memory is encrypted"),
-        (CorruptStoreError(SECRET), "`memforest repair` mends"),
+        (CorruptStoreError(SECRET), "`memforest maintain repair` mends"),
         (StoreLockedError(SECRET), "try again"),
         (StoreError(SECRET), "`memforest doctor` says why"),
     ],

@@ -711,8 +711,9 @@ class Intake:
         names, progress = [one.id for one in jobs], Progress()
         work = asyncio.create_task(self._resume(jobs, user, progress))
         try:
-            while not work.done():
-                await asyncio.wait({work}, timeout=FLUSH_S)
+            over = False
+            while not over:  # the last look is behind the end of the work
+                over = bool((await asyncio.wait({work}, timeout=FLUSH_S))[0])
                 if not progress.begun:
                     continue
                 finished, progress.finished = progress.finished, 0
