@@ -24,7 +24,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["PACKAGE", "ROOT", "Sizes", "budget", "code_lines", "sizes_of"]
+__all__ = ["PACKAGE", "ROOT", "Sizes", "budget", "code_lines", "sizes_of", "weights"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "memforest"
@@ -73,8 +73,19 @@ def sizes_of(folder: Path) -> Sizes:
     return Sizes(lines, files, classes, functions)
 
 
+ROOMS = ("importers", "integrations")
+"""Rooms with a budget of their own: a line more for a format or a framework is none for the house."""
+
+
+def weights() -> Mapping[str, int]:
+    """Return what the budget bounds: lines of code of the house and of each of `ROOMS`, and files and classes of all."""
+    package, rooms = sizes_of(PACKAGE), {name: sizes_of(PACKAGE / name).code_lines for name in ROOMS}
+    house = package.code_lines - sum(rooms.values())
+    return {"house": house, **rooms, "files": package.files, "classes": package.classes}
+
+
 def budget() -> Mapping[str, int]:
-    """Return how many lines of code and files the package may have, as ``pyproject.toml`` says."""
+    """Return what the package may weigh, as ``pyproject.toml`` says, by the names of `weights`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found: Mapping[str, int] = project["tool"]["memforest"]["budget"]
     return found
@@ -109,9 +120,8 @@ def main(arguments: list[str]) -> int:
             f"{folder.name:40}{found.code_lines:>12,}{found.files:>8,}{found.classes:>9,}{found.functions:>11,}"
         )
     allowed = budget()
-    print(
-        f"{'budget of the package':40}{allowed['code_lines']:>12,}{allowed['files']:>8,}{allowed['classes']:>9,}"
-    )
+    for name, weight in weights().items():
+        print(f"{'budget of ' + name:40}{allowed[name]:>12,}, is {weight:,}")
     return 0
 
 

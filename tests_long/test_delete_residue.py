@@ -203,7 +203,7 @@ def test_a_deletion_that_dies_before_its_sweep_is_swept_when_the_memory_is_opene
         assert left_in(folder / "u", lost)
     with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
         forest.user("u").stats()
-    assert left_in(folder / "u", lost) == []
+        assert left_in(folder / "u", lost) == []
 
 
 def test_a_deletion_that_dies_before_its_log_is_emptied_is_finished(
@@ -231,8 +231,8 @@ def test_a_deletion_that_dies_before_its_log_is_emptied_is_finished(
     assert rows(file_of(folder / "u"), marks) == [("2",)]
     with MemForest(folder / "u", fast_config(indexes=INDEXES)) as forest:
         forest.user("u").stats()
-    assert rows(file_of(folder / "u"), marks) == []
-    assert left_in(folder / "u", lost) == []
+        assert rows(file_of(folder / "u"), marks) == []
+        assert left_in(folder / "u", lost) == []
 
 
 def test_a_reader_that_holds_the_log_is_told(tmp_path: Path) -> None:
