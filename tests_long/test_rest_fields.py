@@ -39,7 +39,9 @@ PLAIN = Config(embedder="none")
 def test_settings_have_the_same_fields(kind: type) -> None:
     """A model of settings has those of the class that people set, with its defaults."""
     model = settings_body(kind)
-    assert list(model.model_fields) == [one.name for one in fields(kind) if "experimental" not in one.metadata]
+    assert list(model.model_fields) == [
+        one.name for one in fields(kind) if "experimental" not in one.metadata
+    ]
     assert settings_body(kind) is model
 
 
