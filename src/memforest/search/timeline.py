@@ -17,10 +17,10 @@ Example:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, zip_longest
+from itertools import count, groupby, pairwise, zip_longest
 from operator import attrgetter
 
 import numpy as np
@@ -32,6 +32,7 @@ from memforest.store import reads
 from memforest.store.connections import Tx
 from memforest.store.reads import StateSeen
 from memforest.text import fold, words
+from memforest.times import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,7 @@ def observe(segments: list[Segment], seen: StateSeen) -> Segment | None:
     if seen.change == "end":
         if last is not None and same_value(last.value, seen.value):
             if last.end_ms is None:
-                ended = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
-                segments[-1] = _supported(ended, seen.fact)
+                segments[-1] = _supported(_ended(last, seen), seen.fact)
             return None
         earlier = range(len(segments) - 2, -1, -1)
         before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
@@ -111,7 +111,7 @@ def observe(segments: list[Segment], seen: StateSeen) -> Segment | None:
         segments[-1] = _supported(last, seen.fact)
         return None
     if last is not None and last.end_ms is None:
-        segments[-1] = replace(last, end_ms=seen.at_ms, ended_by=seen.fact)
+        segments[-1] = _ended(last, seen)
     if seen.change == "end":  # of a value that no observation has named yet
         segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,), seen.fact))
         return last
@@ -121,6 +121,10 @@ def observe(segments: list[Segment], seen: StateSeen) -> Segment | None:
         segments.append(Segment(left, None, seen.at_ms, (seen.fact,), seen.fact))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
     return last
+
+
+def _ended(segment: Segment, seen: StateSeen) -> Segment:
+    return Segment(segment.value, segment.start_ms, seen.at_ms, segment.facts, seen.fact)
 
 
 def _supported(segment: Segment, fact: int) -> Segment:
@@ -442,25 +446,40 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
         tx: the transaction that has written them.
         new: row ids of observations.
     """
-    found: set[tuple[int, str]] = set()
-    told, rows, joined = reads.states_with_ids(tx, new), set(new), joined_entities(tx)
-    latest_first = sorted(told, key=time_order, reverse=True)
-    first = {_key(one): one.at_ms for one in latest_first if not holds_many(one.attribute)}
-    for (entity, attribute), first_ms in first.items():
-        one = members_of(joined, joined.get(entity, entity))
-        since_ms = (
-            None if attribute == UNSPECIFIED else reads.time_before(tx, one, attribute, first_ms, LATEST)
-        )
-        states = reads.states_of_attribute(tx, one, attribute, since_ms)
-        ended, hangs = _superseded(attribute, states, rows)
-        if hangs and since_ms is not None:
-            ended, _ = _superseded(attribute, reads.states_of_attribute(tx, one, attribute), rows)
-        found |= {(fact, attribute) for fact in ended}
+    joined, found = joined_entities(tx), set[tuple[int, str]]()
+    told = [one for one in reads.states_with_ids(tx, new) if not holds_many(one.attribute)]
+    for (entity, attribute), group in groupby(sorted(told, key=_key), key=_key):
+        one, own = members_of(joined, joined.get(entity, entity)), sorted(group, key=time_order)
+        # What is told of long ago is a stretch of its own; but of what is unspecified anything may be linked with anything.
+        gaps = [n for n in range(1, len(own)) if own[n].at_ms - own[n - 1].at_ms > GAP_MS]
+        cuts = [0, *([] if attribute == UNSPECIFIED else gaps), len(own)]
+        for begin, end in pairwise(cuts):
+            found |= {(fact, attribute) for fact in _superseded_by(tx, one, attribute, own[begin:end])}
     return found
 
 
-LATEST = 256
-"""Observations before a new one from which its timeline is read, if they tell how it stood then."""
+def _superseded_by(tx: Tx, entities: Collection[int], attribute: str, new: Sequence[StateSeen]) -> set[int]:
+    """Return the facts that some observations of an attribute superseded, read from no more of its timeline than tells that."""
+    rows, until_ms = {state.row for state in new}, max(max(state.at_ms, state.latest_ms) for state in new)
+    if attribute == UNSPECIFIED:
+        return _superseded(attribute, reads.states_of_attribute(tx, entities, attribute), rows)[0]
+    ended: set[int] = set()
+    for most in (*LATEST, None):
+        since_ms = most and reads.time_before(tx, entities, attribute, new[0].at_ms, most)
+        states = reads.states_of_attribute(tx, entities, attribute, since_ms, until_ms)
+        moved_ms = max(state.latest_ms for state in states)
+        if moved_ms > until_ms:  # a coarse one moves behind what was so meanwhile
+            states += reads.states_of_attribute(tx, entities, attribute, until_ms + 1, moved_ms)
+        ended, hangs = _superseded(attribute, states, rows)
+        if since_ms is None or not hangs:
+            break
+    return ended
+
+
+GAP_MS = 31 * DAY_MS
+"""Observations that are further apart are looked at by themselves."""
+LATEST = (32, 256)
+"""Observations before a new one from which its timeline is read, if they tell how it stood then; else more are, in the end all."""
 
 
 def _superseded(attribute: str, states: list[StateSeen], rows: Set[int]) -> tuple[set[int], bool]:

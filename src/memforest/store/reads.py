@@ -244,14 +244,19 @@ _OF = f"s.fact NOT IN {_HIDDEN} AND s.entity {AMONG_IDS} AND s.attribute = :attr
 
 
 def states_of_attribute(
-    tx: Tx, entities: Collection[int], attribute: str, since_ms: int | None = None
+    tx: Tx,
+    entities: Collection[int],
+    attribute: str,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
 ) -> list[StateSeen]:
-    """Return every observation of an attribute of entities that are one, or those from a time on, in time order."""
+    """Return every observation of an attribute of entities that are one, or those between two times, in time order."""
     since = "" if since_ms is None else "AND s.at_ms >= :since_ms"
+    until = "" if until_ms is None else "AND s.at_ms <= :until_ms"
     return tx.rows(
         StateSeen,
-        f"{_STATES} WHERE {_OF} {since} ORDER BY s.at_ms, tie, s.fact, s.id",
-        {"ids": tx.ids(entities), "attribute": attribute, "since_ms": since_ms},
+        f"{_STATES} WHERE {_OF} {since} {until} ORDER BY s.at_ms, tie, s.fact, s.id",
+        {"ids": tx.ids(entities), "attribute": attribute, "since_ms": since_ms, "until_ms": until_ms},
     )
 
 
