@@ -1,26 +1,24 @@
-"""Prompts that a person picks, resources to read by address, completion of these addresses, and log messages for clients.
+"""Prompts that a person picks, resources to read by address, and completion of these addresses.
 
-What is read is quoted text. Log messages say how each call went, in our own words, and nothing of what was said.
+What is read is quoted text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
 from mcp import types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from memforest.errors import MemForestError
 from memforest.read.changes import Change
 from memforest.server.mcp import shapes
 from memforest.server.mcp.shapes import User, memory_of, quote, quoted
-from memforest.text import cut
-from memforest.times import UNSAFE, one_line
+from memforest.times import UNSAFE
 
 MOST_TOKENS = 2_000
 MOST_CHANGES = 100
@@ -151,52 +149,3 @@ async def complete(
     return types.Completion(
         values=values[:MOST_COMPLETIONS], total=len(values), has_more=len(values) > MOST_COMPLETIONS
     )
-
-
-LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
-"""From the least severe on."""
-KEPT = "memforest.server.mcp.log_level"
-
-
-def take_levels(server: MCPServer[Any]) -> None:
-    """Register `logging/setLevel`, by which clients of 2025-11-25 set their log level; others set it in each request.
-
-    Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
-    """
-    server._lowlevel_server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _set_level)
-
-
-async def _set_level(
-    ctx: ServerRequestContext[Any, Any], params: types.SetLevelRequestParams
-) -> types.EmptyResult:
-    _kept(ctx)[KEPT] = params.level
-    return types.EmptyResult()
-
-
-async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Middleware: answer a request, and log the outcome of a tool call to a client that asked for it."""
-    result = await call_next(ctx)
-    if ctx.method == "tools/call" and isinstance(result, dict):
-        level, text = _went(cut(one_line(str((ctx.params or {}).get("name"))), 60), result)
-        least = (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
-        if least in LEVELS and LEVELS.index(level) >= LEVELS.index(least):
-            note = types.LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
-            await ctx.session.send_notification(types.LoggingMessageNotification(params=note), ctx.request_id)
-    return result
-
-
-def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Return the state of a connection, which the SDK passes to no handler."""
-    return ctx.session._connection.state
-
-
-def _went(tool: str, result: Mapping[str, Any]) -> tuple[types.LoggingLevel, str]:
-    """Return the log level and message of a call's outcome."""
-    if result.get("isError"):
-        return "warning", f"{tool} was refused: {result['content'][0]['text']}"
-    data: Mapping[str, Any] = result.get("structuredContent") or {}
-    if data.get("failed"):
-        return "warning", f"{tool}: {data['failed']} parts are stored and will be read later"
-    if data.get("warnings"):
-        return "warning", f"{tool}: {'; '.join(data['warnings'])}"
-    return "info", f"{tool} is done"

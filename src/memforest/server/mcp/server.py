@@ -33,7 +33,7 @@ from memforest import __version__
 from memforest.errors import ConfigError, MemForestError, NotFoundError
 from memforest.server.auth import Access, Principal, Scope
 from memforest.server.mcp import shapes, tools
-from memforest.server.mcp.prompts import PROMPTS, TEMPLATES, complete, log_calls, profile_address, take_levels
+from memforest.server.mcp.prompts import PROMPTS, TEMPLATES, complete, profile_address
 from memforest.server.mcp.shapes import ToolContext
 
 _EMPTY: tuple[object, ...] = (None, "", [])
@@ -250,13 +250,12 @@ class MemoryServer(MCPServer[Any]):
                 tools=made,
                 log_level="WARNING",
                 resource_security=_ANY_ID,
-                middleware=[self._as_allowed, log_calls],
+                middleware=[self._as_allowed],
             )
         # The SDK's own spans hold messages of errors, which quote what callers gave; those of the verbs do not.
         self.middleware[:] = [one for one in self.middleware if type(one).__name__ != TRACING]
         for template, read in TEMPLATES:
             self.resource(template, name=read.__name__, mime_type="text/plain")(_guarded(read))
-        take_levels(self)
         # Its lists do not change, and nobody is told when a memory does: what is not kept is not promised.
         self._lowlevel_server._request_handlers.pop("subscriptions/listen", None)
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
