@@ -452,7 +452,13 @@ async def _to_inspector(request: Request) -> Response:
 
 def served(settings: ServerSettings) -> dict[str, str]:
     """Return the path of each served part, by its name."""
-    found = {"rest": "/v1", "docs": "/docs", "openapi": "/openapi.json", "metrics": "/metrics", "ready": "/readyz"}
+    found = {
+        "rest": "/v1",
+        "docs": "/docs",
+        "openapi": "/openapi.json",
+        "metrics": "/metrics",
+        "ready": "/readyz",
+    }
     if settings.mcp:
         found["mcp"] = "/mcp"
     if settings.ui:
