@@ -202,7 +202,11 @@ def test_two_names_can_be_decided_to_be_one_and_apart(anna: UserMemory) -> None:
 
 def test_names_that_may_be_one_are_proposed(anna: UserMemory) -> None:
     """One begins or ends with the other, and with no third; what a person decides is proposed no more."""
-    for told in ("I drive a Skoda Fabia.", "My Skoda is at the garage.", "The Fabia is too small, says Lena Ruiz."):
+    for told in (
+        "I drive a Skoda Fabia.",
+        "My Skoda is at the garage.",
+        "The Fabia is too small, says Lena Ruiz.",
+    ):
         anna.add(told)
     anna.add("I moved from York to New York.")
 

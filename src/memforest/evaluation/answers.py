@@ -255,7 +255,7 @@ class _Grading:
                 except ModelError as exc:
                     stopped.append(f"{exc}; run it again to go on")
                 self._count += 1
-                report("answers", self._count, 0)
+                report("answers", self._count, self._count)
 
         with keeping(Ledger(self._with.budget, "evaluate")):
             await asyncio.gather(*(work() for _ in range(self._with.in_flight)))

@@ -422,12 +422,16 @@ def read_cases(
                 one for one in case.questions if one.type not in left and (not wanted or one.type in wanted)
             ]
             asked = [one for one in asked if not only or one.id in only]
-            twice = next((one.id for one in asked if one.id in ids), case.id if case.id in cases else None)
+            seen = [one.id for one in asked]
+            twice = next(
+                (one for n, one in enumerate(seen) if one in ids or one in seen[:n]),
+                case.id if case.id in cases else None,
+            )
             if twice is not None:
                 raise InputError(f"{path.name}: the id {cut(repr(twice), 60)} came before; ids are unique")
             if most is not None and len(cases) >= most:
                 return
             cases.add(case.id)
-            ids |= {one.id for one in asked}
+            ids |= set(seen)
             if asked:
                 yield replace(case, questions=tuple(asked))

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +231,8 @@ def run_retrieval(plan: Plan, out: Path, report: Report = lambda *_: None, *, jo
             ended, running = wait(running, 2, return_when=FIRST_EXCEPTION)
             with (out / "retrieval.jsonl").open("a+b") as file:
                 file.seek(0)
-                report("questions asked, over all systems", sum(1 for _ in file), 0)
+                asked = sum(1 for _ in file)
+                report("questions asked, over all systems", asked, asked)
             for one in ended:
                 one.result()
     return Results(out)
@@ -266,6 +267,8 @@ def _run(plan: Plan, out: Path, report: Report = lambda *_: None) -> None:
                 if (warm := getattr(system, "warm", None)) is not None:
                     warm(case)
                 for at, one in enumerate(left, 1):
+                    if (parent := parent_process()) is not None and not parent.is_alive():
+                        os._exit(1)  # whoever began this was killed, and nobody else would end it
                     done.add({"system": name, "case": case.id, **_asked(plan, system, case, one, session_of)})
                     report(f"{name}, {case.id}", at, len(left))
 

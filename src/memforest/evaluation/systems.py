@@ -208,9 +208,9 @@ class ForestSystem:
         self.index, base = spec.kind, config
         if spec.kind in PRESETS:
             paper = load_default_config(spec.kind, environ={})
-            # The paper's form, with the models that are configured: those of a preset need its endpoints.
+            # The paper's form, without a reranker, with the models that are configured: those of a preset need its endpoints.
             kept = {one.name: getattr(config, one.name) for one in fields(Config) if one.name in _MODELS}
-            base, self.index = replace(paper, **kept), paper.indexes[0]
+            base, self.index = replace(paper, **kept, reranker=None), paper.indexes[0]
         self.mode = spec.mode
         self.config = _with(base, self.index, spec)
         self.folder = folder / f"memforest-{self._made_by()}"
@@ -316,7 +316,7 @@ _ALWAYS = ("flat", "facts")
 _CACHE_MB = 128
 """Many systems are open at once, each with one case under way."""
 _SHARED = ("memforest", "segtree", "timem", "hmem")
-_MODELS = ("embedder", "chat", "chat_steps", "reranker", "clock", "trace", "ingest_budget", "query_budget")
+_MODELS = ("embedder", "chat", "chat_steps", "clock", "trace", "ingest_budget", "query_budget")
 _WRITTEN = ("chunk_turns", "embedder", "extractor", "timezone", "max_turn_chars")
 """Fields of `Config` that change what is stored without a model."""
 
