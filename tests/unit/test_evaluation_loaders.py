@@ -107,14 +107,14 @@ def test_longmemeval(write: Write) -> None:
     )
     cases, (update, absent, temporal) = asked("longmemeval", path)
     assert [case.id for case in cases] == ["q1", "q2_abs", "q3"]
-    assert (update.turns, update.stale_turns) == ({"c/1"}, {"a/1"})
+    assert (update.turns, update.stale_turns) == (frozenset({"c/1"}), frozenset({"a/1"}))
     assert update.sessions == {"a", "c"}
     assert f"{update.asked:%Y-%m-%d %H:%M}" == "2023-06-01 10:00"
     assert (absent.abstain, absent.rubric, temporal.rubric, temporal.turns) == (
         True,
         "abstain",
         "temporal",
-        {"a/1", "c/1"},
+        frozenset({"a/1", "c/1"}),
     )
     assert "has_answer" not in json.dumps(
         [dict(turn) for case in cases for session in case.sessions for turn in session.turns]
@@ -136,7 +136,7 @@ def test_realtalk(write: Write) -> None:
         "qa": [{"question": "What is on Friday?", "answer": "an exam", "evidence": ["D1:1"], "category": 1}],
     }
     _, [question] = asked("realtalk", write("chat.json", chat))
-    assert (question.type, question.turns) == ("multi-hop", {"session_1/D1:1"})
+    assert (question.type, question.turns) == ("multi-hop", frozenset({"session_1/D1:1"}))
 
 
 def test_longmemeval_of_memory_agent_bench(write: Write) -> None:
@@ -191,7 +191,7 @@ def test_realmem(write: Write) -> None:
         "Lu",
         "Q1",
         "By night train.",
-        {"trip:1"},
+        frozenset({"trip:1"}),
     )
     assert [turn.text for turn in case.before(question)] == ["I hate flying."]
 
@@ -243,7 +243,7 @@ def test_locomo_plus(write: Write) -> None:
         asked("locomo-plus", write("plus.json", [{**plus, "time_gap": "soon"}]))
 
 
-OWN = [
+OWN: list[dict[str, Any]] = [
     {"session": "s1", "timestamp": "2023-05-01T09:00:00Z", "turns": [{"speaker": "Bo", "text": "I live in Bonn."}, {"speaker": "Al", "text": "Since when?"}]},
     {"session": "s2", "timestamp": "2024-05-01T09:00:00Z", "turns": [{"speaker": "Bo", "text": "I moved to Kiel."}]},
     {"question": "Where does Bo live?", "answer": "Kiel", "evidence": ["moved to kiel"], "stale": ["Bonn"]},
@@ -256,8 +256,8 @@ def test_own(write: Write) -> None:
     """Evidence is a turn or words of one, stale values name the turns that told them, and a question may have no answer."""
     [case], (town, talk, age) = asked("own", write("own.jsonl", OWN))
     assert case.id == "own"
-    assert (town.turns, town.stale_turns, town.stale) == ({"s2/1"}, {"s1/1"}, ("Bonn",))
-    assert (talk.turns, talk.type, f"{talk.asked:%Y-%m-%d}") == ({"s1/2"}, "talk", "2024-06-01")
+    assert (town.turns, town.stale_turns, town.stale) == (frozenset({"s2/1"}), frozenset({"s1/1"}), ("Bonn",))
+    assert (talk.turns, talk.type, f"{talk.asked:%Y-%m-%d}") == (frozenset({"s1/2"}), "talk", "2024-06-01")
     assert (age.type, age.abstain, age.rubric) == ("abstention", True, "abstain")
 
 

@@ -27,7 +27,7 @@ from memforest.errors import BudgetError, ConfigError, InputError, ModelError
 from memforest.evaluation.cases import Case, Question
 from memforest.evaluation.measures import abstains, contains, fama, normal_tokens, rouge_l, token_f1
 from memforest.evaluation.retrieval import Journal, Plan, Report, Results, run_retrieval
-from memforest.evaluation.systems import ForestSystem, open_system
+from memforest.evaluation.systems import BASELINES, ForestSystem, open_system, settings_of
 from memforest.memory.blocking import UserMemory
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
@@ -142,37 +142,35 @@ def word_grade(question: Question, answer: str) -> float:
 
 def estimate(plan: Plan, answering: Answering) -> Estimate:
     """Return what a run would spend, at most, if nothing were done yet; nothing is made and no model is asked."""
-    questions = calls = prompts = replies = memory_calls = memory_tokens = 0
+    asks, grades = answering.model is not None, answering.judge is not None
+    guided = (
+        0
+        if plan.config.chat is None
+        else sum(settings_of(name).kind not in BASELINES for name in plan.systems)
+    )
+    questions = prompts = memory_calls = memory_tokens = 0
     for case in plan.read():
-        said = sum(count_tokens(turn.text) for turn in case.turns)
+        said = sum(count_tokens(turn.line) + 8 for turn in case.turns)  # a row of JSON each
+        room = min(said, round(1.5 * answering.context_tokens))
         for one in case.questions:
-            empty = _answer_request(plan.bench, one, "2024-01-01", "")
-            fixed = sum(count_tokens(message.content) for message in empty.messages)
-            for name in plan.systems:
-                room = said if name.startswith("full") else min(said, answering.context_tokens)
-                each = 0 if answering.model is None else fixed + min(room, answering.context_tokens)
-                graded = (
-                    sum(count_tokens(m.content) for m in _grade_request(one, "").messages) + _ANSWER_GUESS
-                )
-                kinds = (answering.model is not None) + (answering.judge is not None)
-                questions += 1
-                calls += kinds * answering.runs
-                prompts += (each + (graded if answering.judge else 0)) * answering.runs
-                replies += (
-                    (_ANSWER_GUESS if answering.model else 0) + (2 if answering.judge else 0)
-                ) * answering.runs
-        if plan.config.chat is not None:
-            guided = sum(
-                ":" in name
-                or name.split("@")[0] not in ("bm25", "dense", "hybrid", "full", "clusters", "raptor")
-                for name in plan.systems
-            )
-            chunks = math.ceil(len(case.turns) / plan.config.chunk_turns)
-            memory_calls += guided * math.ceil(
-                1.5 * chunks
-            )  # a chunk each, and half as many judgements and summaries
-            memory_tokens += guided * (said * 3 + chunks * _CHUNK_PROMPT)
-    return Estimate(questions, calls, prompts, replies, memory_calls, memory_tokens)
+            questions += 1
+            prompts += asks * (_size(_answer_request(plan.bench, one, "2024-01-01", "")) + room)
+            prompts += grades * (_size(_grade_request(one, "")) + _ANSWER_GUESS)
+        chunks = math.ceil(len(case.turns) / plan.config.chunk_turns)
+        memory_calls += guided * math.ceil(
+            1.5 * chunks
+        )  # a chunk each, and half as many judgements and summaries
+        memory_tokens += guided * (said * 3 + chunks * _CHUNK_PROMPT)
+    times = len(plan.systems) * answering.runs
+    calls, replies = (
+        (asks + grades) * questions * times,
+        (asks * _ANSWER_GUESS + grades * 2) * questions * times,
+    )
+    return Estimate(questions, calls, prompts * times, replies, memory_calls, memory_tokens)
+
+
+def _size(request: ChatRequest) -> int:
+    return sum(count_tokens(message.content) for message in request.messages)
 
 
 _CHUNK_PROMPT = 1500

@@ -148,8 +148,8 @@ def settings_of(name: str) -> Spec:
 
 
 def _value(text: str) -> Any:
-    if "+" in text.strip("+"):
-        return [_value(part) for part in text.split("+")]
+    if "+" in text:
+        return [_value(part) for part in text.split("+") if part]
     try:
         return json.loads(text)
     except ValueError:
@@ -371,8 +371,16 @@ class Swapped:
         return self._system.write(swapped(case, self._share, self._seed))
 
     def find(self, case: Case, question: Question, most: int) -> Found | Sequence[Piece]:
-        """Ask the memory of the exchanged talk; turns keep their keys, so that what answers is still known."""
-        return self._system.find(swapped(case, self._share, self._seed), question, most)
+        """Ask the memory of the exchanged talk, and name turns as they were before, so that what answers is still known."""
+        other = swapped(case, self._share, self._seed)
+        before = {
+            turn_key(one.session_id, turn_id(turn)): turn_id(turn)
+            for one in other.sessions
+            for turn in one.turns
+        }
+        found = self._system.find(other, question, most)
+        pieces = found.pieces if isinstance(found, Found) else found
+        return [Piece(one.text, tuple(before[key] for key in one.turns)) for one in pieces]
 
 
 def swapped(case: Case, share: float, seed: int) -> Case:
