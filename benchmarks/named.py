@@ -40,7 +40,10 @@ def counted(case: Mapping[str, Any]) -> Counter[str]:
     """Return what is right and wrong of one memory, counted."""
     spellings = case.get("spellings", {})
     meant = {entity_key(one): name for name in case["entities"] for one in (name, *spellings.get(name, ()))}
-    with tempfile.TemporaryDirectory() as folder, MemForest(folder, Config(embedder=HashEmbedder(64))) as forest:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemForest(folder, Config(embedder=HashEmbedder(64))) as forest,
+    ):
         user = forest.user(case["speaker"])
         for day, said in enumerate(case["said"], 1):
             user.add(said, timestamp=f"2026-03-{day:02d}T10:00:00Z", session_id=f"day {day}")
@@ -91,7 +94,9 @@ def main() -> None:
         counts = sum(map(counted, some), Counter[str]())
         print(f"{half}: {len(some)} memories")
         for name, part, whole in ROWS:
-            print(f"  {name:<48} {counts[part]:>4} of {counts[whole]:>4}  {Share(counts[part], counts[whole])}")
+            print(
+                f"  {name:<48} {counts[part]:>4} of {counts[whole]:>4}  {Share(counts[part], counts[whole])}"
+            )
 
 
 if __name__ == "__main__":

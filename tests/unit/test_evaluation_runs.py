@@ -86,7 +86,7 @@ def test_every_system_that_comes_along_finds_what_answers(plan: Plan, tmp_path: 
     assert {"memforest", "segtree", "timem", "hmem", "flat", "facts", "hmem_paper", *BASELINES} <= set(
         system_names()
     )
-    some = ["memforest", "facts", "hmem", "timem_paper", *BASELINES]
+    some = ["memforest", "timem_paper", *BASELINES]
     results = run_retrieval(replace(plan, systems=some), tmp_path / "run")
     for name in some:
         assert results.mean(name, "R@10").value == 1.0, name

@@ -108,11 +108,8 @@ def _answer_request(bench: str, question: Question, asked: str, context: str) ->
 def _grade_request(question: Question, answer: str) -> ChatRequest:
     system = _prompts()["texts"]["grader"].format(rubric=_prompts()["grade"][question.rubric].strip())
     told = {"question": question.text, "reference": question.answer, "answer": answer}
-    return ChatRequest(
-        "grade",
-        (Message("system", system), Message("user", data_block("graded", [told]))),
-        max_tokens=GRADE_TOKENS,
-    )
+    return ChatRequest("grade", (Message("system", system), Message("user", data_block("graded", [told]))),
+        max_tokens=GRADE_TOKENS,)  # fmt: skip
 
 
 _GRADE = re.compile(r"\b(IN)?(CORRECT|WRONG|RIGHT|YES|NO)\b", re.I)
@@ -143,11 +140,8 @@ def word_grade(question: Question, answer: str) -> float:
 def estimate(plan: Plan, answering: Answering) -> Estimate:
     """Return what a run would spend, at most, if nothing were done yet; nothing is made and no model is asked."""
     asks, grades = answering.model is not None, answering.judge is not None
-    guided = (
-        0
-        if plan.config.chat is None
-        else sum(settings_of(name).kind not in BASELINES for name in plan.systems)
-    )
+    guided = (0 if plan.config.chat is None
+        else sum(settings_of(name).kind not in BASELINES for name in plan.systems))  # fmt: skip
     questions = prompts = memory_calls = memory_tokens = 0
     for case in plan.read():
         said = sum(count_tokens(turn.line) + 8 for turn in case.turns)  # a row of JSON each
@@ -162,10 +156,8 @@ def estimate(plan: Plan, answering: Answering) -> Estimate:
         )  # a chunk each, and half as many judgements and summaries
         memory_tokens += guided * (said * 3 + chunks * _CHUNK_PROMPT)
     times = len(plan.systems) * answering.runs
-    calls, replies = (
-        (asks + grades) * questions * times,
-        (asks * _ANSWER_GUESS + grades * 2) * questions * times,
-    )
+    calls, replies = ((asks + grades) * questions * times,
+        (asks * _ANSWER_GUESS + grades * 2) * questions * times,)  # fmt: skip
     return Estimate(questions, calls, prompts * times, replies, memory_calls, memory_tokens)
 
 
@@ -203,11 +195,9 @@ def run_answers(
     results = run_retrieval(plan, out, report, jobs=jobs)
     done = Journal(out / "answers.jsonl", "system", "qid", "run", mend=True)
     grading = _Grading(plan, out, answering, done)
-    todo = (
-        (name, case, one, run)
+    todo = ((name, case, one, run)
         for case in plan.read() for name in plan.systems for one in case.questions for run in range(1, answering.runs + 1)
-        if (name, one.id, run) not in done.records
-    )  # fmt: skip
+        if (name, one.id, run) not in done.records)  # fmt: skip
     stopped = _sync.run(grading.all(todo, results, report))
     write_csv(out, Results(out), done, answering.model_size)
     return Results(out), stopped
@@ -227,15 +217,10 @@ class _Grading:
     def __init__(self, plan: Plan, out: Path, answering: Answering, done: Journal) -> None:
         self._plan, self._out, self._with, self._done = plan, out, answering, done
         self._kept = Journal(out / "calls.jsonl", "key", mend=True)
-        self._model, self._judge = (
-            None if one is None else Calls(one, max_in_flight=answering.in_flight)
-            for one in (answering.model, answering.judge)
-        )
-        self._own = (
-            {name: open_system(name, out / "memories", plan.config) for name in plan.systems}
-            if answering.model is None
-            else {}
-        )
+        self._model, self._judge = (None if one is None else Calls(one, max_in_flight=answering.in_flight)
+            for one in (answering.model, answering.judge))  # fmt: skip
+        self._own = ({name: open_system(name, out / "memories", plan.config) for name in plan.systems}
+            if answering.model is None else {})  # fmt: skip
         self._count = 0
 
     async def all(self, todo: Iterator[_Todo], results: Results, report: Report) -> str:
@@ -308,14 +293,8 @@ class _Grading:
         if kept := self._kept.records.get((key,)):
             return ChatReply(kept["text"], kept["prompt_tokens"], kept["completion_tokens"])
         reply = await calls.complete(request)
-        self._kept.add(
-            {
-                "key": key,
-                "text": reply.text,
-                "prompt_tokens": reply.prompt_tokens,
-                "completion_tokens": reply.completion_tokens,
-            }
-        )
+        self._kept.add({"key": key, "text": reply.text, "prompt_tokens": reply.prompt_tokens,
+            "completion_tokens": reply.completion_tokens,})  # fmt: skip
         return reply
 
 
@@ -329,10 +308,8 @@ def write_csv(out: Path, results: Results, done: Journal, size: str) -> None:
             "method": name, "model_size": size, "question_type": asked["type"], "qid": qid, "question": asked["question"],
             "gold_answer": asked["answer"],
         })  # fmt: skip
-        row |= {
-            f"answer_{run}": one["answer"],
-            f"judge_{run}": "" if one["judge"] is None else int(one["judge"]),
-        }
+        row |= {f"answer_{run}": one["answer"],
+            f"judge_{run}": "" if one["judge"] is None else int(one["judge"]),}  # fmt: skip
         details.append({
             "method": name, "qid": qid, "question_type": asked["type"], "run": run, "seconds_retrieval": found["ms"] / 1000,
             "seconds_answer": one["seconds"], **{key: one[key] for key in _DETAILS}, "retrieval_calls": found["calls"],
@@ -388,10 +365,8 @@ def draft(
         part = chosen[first : first + 10]
         rows = [{"number": n, "said": f"{one.said:%Y-%m-%d}", "by": one.speaker, "statement": one.statement or one.text}
                 for n, one in enumerate(part, 1)]  # fmt: skip
-        messages = (
-            Message("system", _prompts()["texts"]["draft"]),
-            Message("user", data_block("statements", rows)),
-        )
+        messages = (Message("system", _prompts()["texts"]["draft"]),
+            Message("user", data_block("statements", rows)),)  # fmt: skip
         with keeping(Ledger(budget or Budget(), "evaluate")):
             reply = _sync.run(calls.complete(ChatRequest("draft", messages, max_tokens=1500)))
         told = (find_json(reply.text, {"questions"}) or ({}, False))[0]

@@ -107,19 +107,14 @@ class Case:
 
     def before(self, question: Question) -> tuple[Turn, ...]:
         """Return the turns that had been said by the time that a question is bound to."""
-        return (
-            self.turns
-            if question.until is None
-            else tuple(one for one in self.turns if one.said <= question.until)
-        )
+        return (self.turns if question.until is None
+            else tuple(one for one in self.turns if one.said <= question.until))  # fmt: skip
 
 
 def with_ids(session: FileSession) -> FileSession:
     """Return a session whose turns have ids: their own, or their numbers from 1."""
-    turns = (
-        turn if any(turn.get(key) is not None for key in ID) else {**turn, "id": str(number)}
-        for number, turn in enumerate(session.turns, 1)
-    )
+    turns = (turn if any(turn.get(key) is not None for key in ID) else {**turn, "id": str(number)}
+        for number, turn in enumerate(session.turns, 1))  # fmt: skip
     return replace(session, turns=tuple(turns))
 
 
@@ -212,16 +207,8 @@ def case_of(memory: UserMemory) -> Case:
     sessions = []
     for one in memory.sessions():
         said = memory.turns(one.session_id)
-        turns = (
-            {
-                "id": t.id,
-                "speaker": t.speaker,
-                "role": t.role,
-                "text": t.text,
-                "timestamp": t.said.isoformat(),
-            }
-            for t in said
-        )
+        turns = ({"id": t.id, "speaker": t.speaker, "role": t.role, "text": t.text,
+            "timestamp": t.said.isoformat(),} for t in said)  # fmt: skip
         kept = ({key: value for key, value in turn.items() if value is not None} for turn in turns)
         sessions.append(FileSession(one.session_id, tuple(kept)))
     return Case(memory.user_id, tuple(sessions))
@@ -279,17 +266,12 @@ def _own_question(case: Case, number: int, where: str, line: Mapping[str, Any]) 
         )
     stale = tuple(str(one) for one in _list(line.get("stale")))
     turns = frozenset(key for one in _list(line.get("evidence")) for key in _found(case, str(one), where))
-    moments = {
-        key: read_moment(line[key], f"{where}, {key}")
-        for key in ("asked", "until")
-        if line.get(key) is not None
-    }
-    return Question(
-        str(line.get("id", f"{case.id}:{number}")), text, str(line.get("answer", "")),
+    moments = {key: read_moment(line[key], f"{where}, {key}") for key in ("asked", "until")
+        if line.get(key) is not None}  # fmt: skip
+    return Question(str(line.get("id", f"{case.id}:{number}")), text, str(line.get("answer", "")),
         str(line.get("type", ABSTENTION if abstain else "question")), turns, sessions_of(turns, case),
         **moments, abstain=abstain, stale=stale, stale_turns=_telling(case, stale) - turns,
-        rubric="abstain" if abstain else "plain",
-    )  # fmt: skip
+        rubric="abstain" if abstain else "plain",)  # fmt: skip
 
 
 def _list(value: object) -> Iterable[object]:

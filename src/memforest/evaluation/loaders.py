@@ -27,19 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from memforest.errors import InputError
-from memforest.evaluation.cases import (
-    Case,
-    Question,
-    check_read,
-    need,
-    own_cases,
-    read_moment,
-    read_objects,
-    sessions_of,
-    turn_id,
-    turn_key,
-    with_ids,
-)
+from memforest.evaluation.cases import (Case, Question, check_read, need, own_cases, read_moment,
+    read_objects, sessions_of, turn_id, turn_key, with_ids,)  # fmt: skip
 from memforest.importers.files import FileReader, FileSession
 from memforest.importers.tables import read_locomo, read_longmemeval, read_realtalk
 from memforest.text import cut
@@ -54,21 +43,8 @@ _CHAT_TIME = re.compile(r"\s*Chat Time:\s*(.+?)\s*")
 _GAP = re.compile(
     r"\b(\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s+(day|week|month|year)s?\b"
 )
-_NUMBERS = (
-    "",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+_NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",)  # fmt: skip
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 _Object = Mapping[str, Any]
@@ -151,20 +127,14 @@ def _longmemeval(path: Path) -> Iterator[Case]:
         abstain = name.endswith("_abs")
         asked = read_moment(one.get("question_date"), f"{where}, question_date")
         stale = _earlier(case, turns) if kind == "knowledge-update" else frozenset()
-        yield replace(case, questions=(
-            Question(
-                name, need(one, "question", str, where), str(one.get("answer", "")), kind, turns - stale,
-                frozenset(told & known) or sessions_of(turns, case), asked=asked, abstain=abstain, stale_turns=stale,
-                rubric="abstain" if abstain else _LME_RUBRICS.get(kind, "plain"),
-            ),
-        ))  # fmt: skip
+        yield replace(case, questions=(Question(
+            name, need(one, "question", str, where), str(one.get("answer", "")), kind, turns - stale,
+            frozenset(told & known) or sessions_of(turns, case), asked=asked, abstain=abstain, stale_turns=stale,
+            rubric="abstain" if abstain else _LME_RUBRICS.get(kind, "plain"),),))  # fmt: skip
 
 
-_LME_RUBRICS = {
-    "temporal-reasoning": "temporal",
-    "knowledge-update": "update",
-    "single-session-preference": "preference",
-}
+_LME_RUBRICS = {"temporal-reasoning": "temporal", "knowledge-update": "update",
+    "single-session-preference": "preference",}  # fmt: skip
 
 
 def _earlier(case: Case, turns: frozenset[str]) -> frozenset[str]:
@@ -198,11 +168,8 @@ def _mab_question(case: Case, n: int, text: str, gold: object, about: _Object) -
         listed = about.get(key) or ()
         return str(listed[n]) if n < len(listed) else ""
 
-    kind, name, asked = (
-        of("question_types") or "question",
-        of("question_ids") or of("qa_pair_ids"),
-        of("question_dates"),
-    )
+    kind, name, asked = (of("question_types") or "question", of("question_ids") or of("qa_pair_ids"),
+        of("question_dates"),)  # fmt: skip
     answer = str(gold[0] if isinstance(gold, list) and gold else gold)
     abstain = name.endswith("_abs")
     return Question(
@@ -238,25 +205,20 @@ def _realmem(path: Path) -> Iterator[Case]:
             name = need(talk, "session_identifier", str, at)
             names[str(talk.get("session_uuid"))] = name
             turns = need(talk, "dialogue_turns", list, at)
-            said = tuple(
-                {"role": str(one.get("speaker", "")).lower(), "content": one.get("content", "")}
-                for one in turns
-            )
+            said = tuple({"role": str(one.get("speaker", "")).lower(), "content": one.get("content", "")}
+                for one in turns)  # fmt: skip
             sessions.append(with_ids(FileSession(name, said, talk.get("current_time"), where=at)))
             asked += [(at, one, name, n) for n, one in enumerate(turns) if one.get("is_query") is True]
         case = Case(str(about.get("person_name", path.stem)), tuple(sessions))
         when = {session.session_id: read_moment(session.timestamp, session.where) for session in sessions}
         replies = {(talk["session_identifier"], n): str(one.get("content", ""))
                    for talk in talks for n, one in enumerate(talk["dialogue_turns"])}  # fmt: skip
-        yield replace(case, questions=tuple(
-            Question(
-                str(one.get("query_id") or f"{case.id}:{name}:{n}"), need(one, "content", str, at), replies.get((name, n + 1), ""),
-                "query", sessions=frozenset(
-                    names[uuid] for uuid in map(str, _reply(talks, name, n).get("memory_session_uuids") or ()) if uuid in names
-                ) - {name}, asked=when[name], until=when[name] - timedelta(milliseconds=1), rubric="reply",
-            )
-            for at, one, name, n in asked
-        ))  # fmt: skip
+        yield replace(case, questions=tuple(Question(
+            str(one.get("query_id") or f"{case.id}:{name}:{n}"), need(one, "content", str, at), replies.get((name, n + 1), ""),
+            "query", sessions=frozenset(
+            names[uuid] for uuid in map(str, _reply(talks, name, n).get("memory_session_uuids") or ()) if uuid in names
+            ) - {name}, asked=when[name], until=when[name] - timedelta(milliseconds=1), rubric="reply",)
+            for at, one, name, n in asked))  # fmt: skip
 
 
 def _reply(talks: Sequence[_Object], session: str, number: int) -> _Object:
@@ -285,22 +247,10 @@ def _longmemeval_v2(path: Path) -> Iterator[Case]:
                 f"{where}: the haystack of {name!r} names the trajectory {missing[0]!r}, which is not there"
             )
         kind = str(one.get("question_type", "question"))
-        rubric = next(
-            (
-                rubric
-                for part, rubric in _V2_RUBRICS.items()
-                if part in f"{kind} {one.get('eval_function', '')}"
-            ),
-            "plain",
-        )
-        question = Question(
-            name,
-            need(one, "question", str, where),
-            str(one.get("answer", "")),
-            kind,
-            abstain=rubric == "abstain",
-            rubric=rubric,
-        )
+        rubric = next((rubric for part, rubric in _V2_RUBRICS.items()
+            if part in f"{kind} {one.get('eval_function', '')}"), "plain",)  # fmt: skip
+        question = Question(name, need(one, "question", str, where), str(one.get("answer", "")), kind,
+            abstain=rubric == "abstain", rubric=rubric,)  # fmt: skip
         yield Case(name, tuple(sessions[n] for n in haystacks.get(name, ())), (question,))
 
 
@@ -328,10 +278,8 @@ def _locomo_plus(path: Path) -> Iterator[Case]:
         raise InputError(
             f"{path.name}: beside it should be locomo10.json, into whose conversations the cues are put"
         )
-    talks = [
-        (case, one["conversation"])
-        for (_, _, one), case in zip(read_objects(beside), _locomo(beside), strict=True)
-    ]
+    talks = [(case, one["conversation"])
+        for (_, _, one), case in zip(read_objects(beside), _locomo(beside), strict=True)]  # fmt: skip
     for number, (_, where, one) in enumerate(read_objects(path)):
         case, talk = talks[number % len(talks)]
         names = {"A": str(talk.get("speaker_a", "A")), "B": str(talk.get("speaker_b", "B"))}
@@ -358,11 +306,8 @@ def _locomo_plus(path: Path) -> Iterator[Case]:
 
 def _spoken(text: str, names: Mapping[str, str]) -> list[dict[str, str]]:
     lines = (line.strip().partition(":") for line in text.splitlines())
-    return [
-        {"speaker": names[who], "text": said.strip()}
-        for who, _, said in lines
-        if who in names and said.strip()
-    ]
+    return [{"speaker": names[who], "text": said.strip()} for who, _, said in lines
+        if who in names and said.strip()]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,19 +319,13 @@ class Benchmark:
     read: Callable[[Path], Iterator[Case]]
 
 
-BENCHMARKS: Mapping[str, Benchmark] = {
-    one.name: one
-    for one in (
-        Benchmark("own", "a file of your own", own_cases),
-        Benchmark("locomo", "LoCoMo", _locomo),
-        Benchmark("longmemeval", "LongMemEval S, M or oracle", _longmemeval),
-        Benchmark("longmemeval-mab", "LongMemEval of MemoryAgentBench", _mab),
-        Benchmark("longmemeval-v2", "LongMemEval-V2", _longmemeval_v2),
-        Benchmark("locomo-plus", "LoCoMo-Plus", _locomo_plus),
-        Benchmark("realtalk", "REALTALK", _realtalk),
-        Benchmark("realmem", "RealMem", _realmem),
-    )
-}
+BENCHMARKS: Mapping[str, Benchmark] = {one.name: one for one in (
+    Benchmark("own", "a file of your own", own_cases), Benchmark("locomo", "LoCoMo", _locomo),
+    Benchmark("longmemeval", "LongMemEval S, M or oracle", _longmemeval),
+    Benchmark("longmemeval-mab", "LongMemEval of MemoryAgentBench", _mab),
+    Benchmark("longmemeval-v2", "LongMemEval-V2", _longmemeval_v2),
+    Benchmark("locomo-plus", "LoCoMo-Plus", _locomo_plus), Benchmark("realtalk", "REALTALK", _realtalk),
+    Benchmark("realmem", "RealMem", _realmem),)}  # fmt: skip
 """Name on the command line -> benchmark."""
 
 
@@ -423,10 +362,8 @@ def read_cases(
             ]
             asked = [one for one in asked if not only or one.id in only]
             seen = [one.id for one in asked]
-            twice = next(
-                (one for n, one in enumerate(seen) if one in ids or one in seen[:n]),
-                case.id if case.id in cases else None,
-            )
+            twice = next((one for n, one in enumerate(seen) if one in ids or one in seen[:n]),
+                case.id if case.id in cases else None,)  # fmt: skip
             if twice is not None:
                 raise InputError(f"{path.name}: the id {cut(repr(twice), 60)} came before; ids are unique")
             if most is not None and len(cases) >= most:

@@ -19,19 +19,8 @@ from numpy.typing import NDArray
 
 from memforest.evaluation.cases import Case, Question
 
-__all__ = [
-    "MEASURES",
-    "Mean",
-    "abstains",
-    "contains",
-    "fama",
-    "key_span",
-    "mean_of",
-    "pass_at",
-    "ranking",
-    "rouge_l",
-    "token_f1",
-]
+__all__ = ["MEASURES", "Mean", "abstains", "contains", "fama", "key_span", "mean_of", "pass_at", "ranking",
+    "rouge_l", "token_f1",]  # fmt: skip
 
 Values = NDArray[np.float64]
 

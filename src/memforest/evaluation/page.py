@@ -19,20 +19,8 @@ _STYLE = """body{font:15px/1.45 system-ui,sans-serif;max-width:1200px;margin:2em
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px;margin:.5em 0}td,th{padding:.25em .7em;text-align:right;
 border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left;white-space:pre}section{overflow-x:auto}p.note{color:#555;font-size:13px}
 details{margin:.4em 0}li.gold{font-weight:600}svg{max-width:100%;height:auto}code{font-size:13px}"""
-_COLOURS = (
-    "#1b6ca8",
-    "#c2410c",
-    "#15803d",
-    "#7e22ce",
-    "#b91c1c",
-    "#0f766e",
-    "#a16207",
-    "#334155",
-    "#be185d",
-    "#4d7c0f",
-    "#1d4ed8",
-    "#78716c",
-)
+_COLOURS = ("#1b6ca8", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#334155",
+    "#be185d", "#4d7c0f", "#1d4ed8", "#78716c",)  # fmt: skip
 
 
 def write_page(results: Results, file: Path) -> None:
@@ -47,13 +35,11 @@ def write_page(results: Results, file: Path) -> None:
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{html_text(title)}</title>",
         f"<style>{_STYLE}</style><h1>{html_text(title)}</h1>",
         html_paragraph(f"{len(results.questions)} questions about {len({q['case'] for q in results.questions.values()})} memories, "
-                       f"memforest {about['version']} ({about['code']}), seed {about['seed']}, {about['machine']}."),
+        f"memforest {about['version']} ({about['code']}), seed {about['seed']}, {about['machine']}."),
         *map(_section, tables),
         _figure("Recall of the turns that answer, by tokens of context", "tokens", _by_tokens(results)),
-        _figure("Recall at 10 by median time of a question", "ms", _by_time(results)),
-        _failed(results),
-        _setup(results),
-    ]  # fmt: skip
+        _figure("Recall at 10 by median time of a question", "ms", _by_time(results)), _failed(results),
+        _setup(results),]  # fmt: skip
     file.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -115,10 +101,8 @@ def _failed(results: Results) -> str:
     for one in sorted(bad, key=lambda one: (one["measures"]["R@10"], one["qid"]))[:MOST_FAILED]:
         asked = results.questions[one["qid"]]
         gold = {key for key, _ in asked["gold"]}
-        found = "".join(
-            f"<li{' class=gold' if gold & set(turns) else ''}>{html_text(text)}</li>"
-            for text, turns in one["pieces"]
-        )
+        found = "".join(f"<li{' class=gold' if gold & set(turns) else ''}>{html_text(text)}</li>"
+            for text, turns in one["pieces"])  # fmt: skip
         wanted = "".join(f"<li>{html_text(line)}</li>" for _, line in asked["gold"])
         head = f"{asked['question']} ({asked['type']}, R@10 {percent(one['measures']['R@10'])})"
         shown.append(f"<details><summary>{html_text(head)}</summary><p>Answer: {html_text(asked['answer']) or '-'}</p>"

@@ -146,9 +146,7 @@ def begin(plan: Plan, out: Path) -> None:
     about = {
         "bench": plan.bench, "files": {path.name: _digest(path) for path in plan.files}, "types": list(plan.types),
         "only": sorted(plan.only), "most": plan.most, "top_k": plan.top_k, "depth": plan.depth, "seed": plan.seed,
-        "share": plan.share,
-        "code": _source(), "configuration": _told(plan.config),
-    }  # fmt: skip
+        "share": plan.share, "code": _source(), "configuration": _told(plan.config),}  # fmt: skip
     file = out / "run.json"
     out.mkdir(parents=True, exist_ok=True)
     before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -158,13 +156,8 @@ def begin(plan: Plan, out: Path) -> None:
             f"{cut(repr(about[differs[0]]), 80)} here; name another folder (--out), or delete this one"
         )
     systems = list(dict.fromkeys((*before.get("systems", ()), *plan.systems)))
-    made = {
-        **about,
-        "systems": systems,
-        "version": memforest.__version__,
-        "machine": _machine(),
-        "versions": _versions(),
-    }
+    made = {**about, "systems": systems, "version": memforest.__version__, "machine": _machine(),
+        "versions": _versions(),}  # fmt: skip
     file.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
@@ -240,10 +233,8 @@ def run_retrieval(plan: Plan, out: Path, report: Report = lambda *_: None, *, jo
 
 def _run(plan: Plan, out: Path, report: Report = lambda *_: None) -> None:
     kept = out / "memories"
-    questions, done = (
-        Journal(out / "questions.jsonl", "qid"),
-        Journal(out / "retrieval.jsonl", "system", "qid"),
-    )
+    questions, done = (Journal(out / "questions.jsonl", "qid"),
+        Journal(out / "retrieval.jsonl", "system", "qid"),)  # fmt: skip
     written = Journal(out / "memories.jsonl", "system", "case")
     with ExitStack() as closing:
         systems: dict[str, System] = {}
@@ -355,11 +346,8 @@ class Results:
     def difference(self, system: str, other: str, measure: str) -> Mean:
         """Return the mean of the paired differences of two systems, over the questions that both were asked."""
         both = [qid for qid in self.records[system] if qid in self.records[other]]
-        gaps = [
-            self.records[system][qid]["measures"].get(measure, math.nan)
-            - self.records[other][qid]["measures"].get(measure, math.nan)
-            for qid in both
-        ]
+        gaps = [self.records[system][qid]["measures"].get(measure, math.nan)
+            - self.records[other][qid]["measures"].get(measure, math.nan) for qid in both]  # fmt: skip
         return mean_of(gaps, [self.records[system][qid]["case"] for qid in both], self.seed)
 
     def types(self) -> list[str]:
@@ -380,15 +368,6 @@ class Results:
     def sums(self, system: str) -> dict[str, float]:
         """Return what making a system's memories took and what there is then, over all memories."""
         rows = [one for one in self.memories if one["system"] == system]
-        keys = (
-            "turns",
-            "seconds",
-            "calls",
-            "prompt_tokens",
-            "completion_tokens",
-            "facts",
-            "trees",
-            "nodes",
-            "bytes",
-        )
+        keys = ("turns", "seconds", "calls", "prompt_tokens", "completion_tokens", "facts", "trees",
+            "nodes", "bytes",)  # fmt: skip
         return {key: sum(one[key] for one in rows) for key in keys}

@@ -38,18 +38,8 @@ from memforest.search.vectors import index_tokens, question_tokens, turn_text
 from memforest.settings import INDEX_SETTINGS, PRESETS, hints_of
 from memforest.trees.attached import INDEXES, make_index
 
-__all__ = [
-    "BASELINES",
-    "Found",
-    "Maker",
-    "Piece",
-    "System",
-    "Written",
-    "open_system",
-    "settings_of",
-    "swapped",
-    "system_names",
-]
+__all__ = ["BASELINES", "Found", "Maker", "Piece", "System", "Written", "open_system", "settings_of",
+    "swapped", "system_names",]  # fmt: skip
 
 Rows = NDArray[np.float64]
 
@@ -222,10 +212,8 @@ class ForestSystem:
 
     def _made_by(self) -> str:
         """Return a digest of what changes what is stored. Without a chat model all indexes read one memory: trees follow from it."""
-        own, usual = (
-            make_index(self.index, given).settings
-            for given in (self.config.index_settings.get(self.index), None)
-        )
+        own, usual = (make_index(self.index, given).settings
+            for given in (self.config.index_settings.get(self.index), None))  # fmt: skip
         kept = {name: getattr(own, name) for name in own.KEPT if getattr(own, name) != getattr(usual, name)}
         told = [repr(getattr(self.config, name)) for name in _WRITTEN]
         about = [told, kept, self.index if kept or self.config.chat is not None else "", self.config.chat]
@@ -265,11 +253,9 @@ class ForestSystem:
         cursor = None
         while spans:
             page = self.forest.user(case.id).list(limit=1000, cursor=cursor)
-            facts += [
-                (frozenset(turn_key(s.session_id, t) for s in one.sources for t in s.turn_ids),
-                 frozenset(word for text in (one.statement, one.text, *one.wordings) for word in normal_tokens(text)))
-                for one in page
-            ]  # fmt: skip
+            facts += [(frozenset(turn_key(s.session_id, t) for s in one.sources for t in s.turn_ids),
+                frozenset(word for text in (one.statement, one.text, *one.wordings) for word in normal_tokens(text)))
+                for one in page]  # fmt: skip
             if (cursor := page.next_cursor) is None:
                 break
         return sum(any(turns & of and span <= said for of, said in facts) for turns, span in spans), len(
@@ -277,10 +263,8 @@ class ForestSystem:
         )
 
     def _options(self, case: Case, question: Question) -> dict[str, Any]:
-        return {
-            "reference_date": question.asked or case.asked, "said_by": question.until,
-            "index": self.index, "mode": self.mode, "ranking": self.config.ranking,
-        }  # fmt: skip
+        return {"reference_date": question.asked or case.asked, "said_by": question.until,
+            "index": self.index, "mode": self.mode, "ranking": self.config.ranking,}  # fmt: skip
 
     def warm(self, case: Case) -> None:
         """Open the memory and read it, so that the first question takes no longer than others; a model is not asked for that."""
@@ -373,11 +357,8 @@ class Swapped:
     def find(self, case: Case, question: Question, most: int) -> Found | Sequence[Piece]:
         """Ask the memory of the exchanged talk, and name turns as they were before, so that what answers is still known."""
         other = swapped(case, self._share, self._seed)
-        before = {
-            turn_key(one.session_id, turn_id(turn)): turn_id(turn)
-            for one in other.sessions
-            for turn in one.turns
-        }
+        before = {turn_key(one.session_id, turn_id(turn)): turn_id(turn) for one in other.sessions
+            for turn in one.turns}  # fmt: skip
         found = self._system.find(other, question, most)
         pieces = found.pieces if isinstance(found, Found) else found
         return [Piece(one.text, tuple(before[key] for key in one.turns)) for one in pieces]
@@ -393,10 +374,8 @@ def swapped(case: Case, share: float, seed: int) -> Case:
     """
     places = [(s, t) for s, session in enumerate(case.sessions) for t in range(len(session.turns))]
     drawn = random.Random(f"{seed}:{case.id}").sample(places, len(places))  # noqa: S311  # an experiment's order, no secret
-    turns = [
-        [{**turn, "id": turn_key(one.session_id, turn_id(turn))} for turn in one.turns]
-        for one in case.sessions
-    ]
+    turns = [[{**turn, "id": turn_key(one.session_id, turn_id(turn))} for turn in one.turns]
+        for one in case.sessions]  # fmt: skip
     for (a, b), (c, d) in zip(drawn[::2], drawn[1 : 2 * int(share * len(places) / 2) : 2], strict=False):
         turns[a][b], turns[c][d] = turns[c][d], turns[a][b]
     sessions = (replace(one, turns=tuple(said)) for one, said in zip(case.sessions, turns, strict=True))
@@ -407,11 +386,8 @@ class Baseline:
     """A ranking of single turns that knows no trees and no facts, by the package's own tokens and embedder; nothing is stored."""
 
     def __init__(self, kind: str, embedder: Embedder, folder: Path) -> None:
-        self._rank, self._embedder, self._cache = (
-            BASELINES[kind],
-            embedder,
-            folder / f"vectors-{sha256(embedder.model_id.encode()).hexdigest()[:8]}",
-        )
+        self._rank, self._embedder, self._cache = (BASELINES[kind], embedder,
+            folder / f"vectors-{sha256(embedder.model_id.encode()).hexdigest()[:8]}",)  # fmt: skip
         self._talks: dict[str, Talk] = {}
 
     def write(self, case: Case) -> Written:
@@ -472,14 +448,8 @@ class Talk:
         for token in set(question_tokens(question)):
             if found := self._postings.get(token):
                 rows, counts = np.array(found).T
-                scores[rows] += term_scores(
-                    counts.astype(np.float64),
-                    self._lengths[rows],
-                    float(self._lengths.mean()),
-                    len(scores),
-                    k1=0.9,
-                    b=0.4,
-                )
+                scores[rows] += term_scores(counts.astype(np.float64), self._lengths[rows],
+                    float(self._lengths.mean()), len(scores), k1=0.9, b=0.4,)  # fmt: skip
         return scores
 
     def pieces(self, scores: Rows) -> Iterator[Piece]:
@@ -499,19 +469,13 @@ class Talk:
             below, level = [[at] for at in range(len(self.turns))], self.rows
             while len(below) > 8:
                 labels = clusters(level, max(len(below) // 8, 1))
-                groups = [
-                    [at for child in np.flatnonzero(labels == n) for at in below[child]]
-                    for n in sorted(set(labels))
-                ]
+                groups = [[at for child in np.flatnonzero(labels == n) for at in below[child]]
+                    for n in sorted(set(labels))]  # fmt: skip
                 level = np.stack([_unit(self.rows[group].mean(axis=0)) for group in groups])
                 for group, middle in zip(groups, level, strict=True):
                     near = sorted(sorted(group, key=lambda at: -float(self.rows[at] @ middle))[:3])
-                    pieces.append(
-                        Piece(
-                            "\n".join(self.turns[at].line for at in near),
-                            tuple(self.turns[at].key for at in near),
-                        )
-                    )
+                    pieces.append(Piece("\n".join(self.turns[at].line for at in near),
+                        tuple(self.turns[at].key for at in near),))  # fmt: skip
                 vectors.append(level)
                 below = groups
             self._tree = pieces, np.concatenate(vectors)
@@ -529,12 +493,8 @@ def clusters(rows: Rows, count: int, rounds: int = 12) -> NDArray[np.int64]:
     labels = np.zeros(len(rows), dtype=np.int64)
     for _ in range(rounds):
         labels = np.argmax(rows @ middles.T, axis=1)
-        middles = np.stack(
-            [
-                _unit(rows[labels == n].mean(axis=0)) if (labels == n).any() else middles[n]
-                for n in range(count)
-            ]
-        )
+        middles = np.stack([_unit(rows[labels == n].mean(axis=0)) if (labels == n).any() else middles[n]
+            for n in range(count)])  # fmt: skip
     return labels
 
 
@@ -566,11 +526,7 @@ def _raptor(talk: Talk, question: str) -> Iterator[Piece]:
 
 BASELINES: Mapping[str, Callable[[Talk, str], Iterator[Piece]]] = {
     "bm25": lambda talk, question: talk.pieces(talk.bm25(question)),
-    "dense": lambda talk, question: talk.pieces(talk.cosines(question)),
-    "hybrid": _hybrid,
-    "clusters": _clusters,
-    "raptor": _raptor,
-    "full": _full,
-}
+    "dense": lambda talk, question: talk.pieces(talk.cosines(question)), "hybrid": _hybrid,
+    "clusters": _clusters, "raptor": _raptor, "full": _full,}  # fmt: skip
 """Baseline -> its ranking: words; vectors; both, z-scored, .35 to .65; turns beside the clusters they are in, without any time;
 a collapsed tree of clusters; and everything, the latest first."""

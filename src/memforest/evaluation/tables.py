@@ -63,11 +63,9 @@ def retrieval_tables(results: Results, base: str | None = None) -> list[Table]:
     base = base if base in systems else systems[0]
     n = max(len(results.records[name]) for name in systems)
     counts = f"{n} questions, {len({one['case'] for one in results.questions.values()})} memories; %"
-    means = Table(
-        f"What is found ({counts})", ("system", *shown),
+    means = Table(f"What is found ({counts})", ("system", *shown),
         tuple((name, *(percent(results.mean(name, m).value) for m in shown)) for name in systems),
-        "; ".join(f"{m}: {MEASURES[m]}" for m in shown),
-    )  # fmt: skip
+        "; ".join(f"{m}: {MEASURES[m]}" for m in shown),)  # fmt: skip
     compared = [m for m in COMPARED if m in shown]
     spread = Table(
         "With 95% intervals [over questions] (over conversations)", ("system", *compared),
@@ -78,18 +76,11 @@ def retrieval_tables(results: Results, base: str | None = None) -> list[Table]:
         tuple((name, *(interval(results.difference(name, base, m), "+") for m in compared)) for name in systems if name != base),
     )  # fmt: skip
     types = results.types()
-    kinds = Table(
-        "R@10 by type of question (nDCG@10)", ("system", *types),
+    kinds = Table("R@10 by type of question (nDCG@10)", ("system", *types),
         tuple((name, *(f"{percent(results.mean(name, 'R@10', t).value)} ({percent(results.mean(name, 'nDCG@10', t).value)})" for t in types))
-              for name in systems),
-    )  # fmt: skip
-    return [
-        means,
-        spread,
-        *([gaps] if gaps.rows else []),
-        *([kinds] if len(types) > 1 else []),
-        _costs(results, systems),
-    ]
+        for name in systems),)  # fmt: skip
+    return [means, spread, *([gaps] if gaps.rows else []), *([kinds] if len(types) > 1 else []),
+        _costs(results, systems),]  # fmt: skip
 
 
 def _costs(results: Results, systems: Sequence[str]) -> Table:
@@ -120,18 +111,8 @@ class Graded:
 
 
 _NEEDED = ("method", "question_type", "qid", "judge_1")
-_GRADES = {
-    "": None,
-    "nan": None,
-    "1": 1.0,
-    "1.0": 1.0,
-    "true": 1.0,
-    "correct": 1.0,
-    "0": 0.0,
-    "0.0": 0.0,
-    "false": 0.0,
-    "wrong": 0.0,
-}
+_GRADES = {"": None, "nan": None, "1": 1.0, "1.0": 1.0, "true": 1.0, "correct": 1.0, "0": 0.0, "0.0": 0.0,
+    "false": 0.0, "wrong": 0.0,}  # fmt: skip
 
 
 def read_csv(path: Path) -> list[Graded]:
@@ -159,11 +140,9 @@ def read_csv(path: Path) -> list[Graded]:
                         f"{path.name}, line {reader.line_num}: the grade {cut(repr(bad), 40)} should be 0, 1 or empty"
                     )
                 graded = tuple(_GRADES[one] for one in judged)
-                found.append(
-                    Graded(
-                        row["method"], row.get("model_size") or "", row["question_type"], row["qid"], graded
-                    )
-                )
+                found.append(Graded(
+                    row["method"], row.get("model_size") or "", row["question_type"], row["qid"], graded
+                    ))  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as exc:
         raise InputError(f"{path.name} cannot be read: {exc}") from exc
     return found
@@ -178,47 +157,29 @@ def answer_tables(rows: Sequence[Graded]) -> list[Table]:
 def _of_size(size: str, rows: Sequence[Graded]) -> list[Table]:
     methods, types = list(dict.fromkeys(r.method for r in rows)), list(dict.fromkeys(r.type for r in rows))
     runs = max((len(r.judged) for r in rows), default=0)
-    runs = max(
-        (
-            k
-            for k in range(1, runs + 1)
-            if any(r.judged[k - 1] is not None for r in rows if len(r.judged) >= k)
-        ),
-        default=1,
-    )
+    runs = max((k for k in range(1, runs + 1)
+        if any(r.judged[k - 1] is not None for r in rows if len(r.judged) >= k)), default=1,)  # fmt: skip
     named = f" ({size})" if size else ""
     tables = []
     for k in dict.fromkeys((1, runs)):
         made: list[tuple[str, ...]] = []
         for method in methods:
             own = [r for r in rows if r.method == method]
-            made.append(
-                (
-                    method,
-                    *(
-                        percent(mean([pass_at(r.judged, k) for r in own if t in (None, r.type)]))
-                        for t in (None, *types)
-                    ),
-                    str(len(own)),
-                )
-            )
+            made.append((method, *(percent(mean([pass_at(r.judged, k) for r in own if t in (None, r.type)]))
+                for t in (None, *types)), str(len(own)),))  # fmt: skip
             told = paper_figures(method, size, types) if k == 1 else None
             if told is not None:
                 source, figures = told
                 made.append((f"  {source}", *("-" if one is None else f"{one:.1f}" for one in figures), ""))
-                gaps = (
-                    None if one is None or ours == "-" else float(ours) - one
-                    for ours, one in zip(made[-2][1:], figures, strict=False)
-                )
+                gaps = (None if one is None or ours == "-" else float(ours) - one
+                    for ours, one in zip(made[-2][1:], figures, strict=False))  # fmt: skip
                 made.append(
                     ("  ours minus theirs", *("-" if one is None else f"{one:+.1f}" for one in gaps), "")
                 )
         tables.append(Table(f"pass@{k}{named}, %", ("method", "overall", *types, "n"), tuple(made)))
     curve = tuple(
         (method, *(percent(mean([pass_at(r.judged, k) for r in rows if r.method == method])) for k in range(1, runs + 1)),
-         _deviation([r for r in rows if r.method == method], runs))
-        for method in methods
-    )  # fmt: skip
+        _deviation([r for r in rows if r.method == method], runs)) for method in methods)  # fmt: skip
     heads = ("method", *(f"pass@{k}" for k in range(1, runs + 1)), "mean ± sd of runs")
     return [*tables, Table(f"Over runs{named}, %", heads, curve)] if runs > 1 else tables
 
@@ -230,11 +191,8 @@ def mean(values: Iterable[float]) -> float:
 
 
 def _deviation(rows: Sequence[Graded], runs: int) -> str:
-    by_run = [
-        mean(one for r in rows if (one := r.judged[k]) is not None)
-        for k in range(runs)
-        if all(len(r.judged) > k for r in rows)
-    ]
+    by_run = [mean(one for r in rows if (one := r.judged[k]) is not None) for k in range(runs)
+        if all(len(r.judged) > k for r in rows)]  # fmt: skip
     return f"{percent(mean(by_run))} ± {100 * float(np.std(by_run, ddof=1)):.2f}" if len(by_run) > 1 else "-"
 
 
@@ -300,21 +258,11 @@ def reproduced(rows: Mapping[str, Any], results: Results) -> Table:
             continue
         sums = results.sums(system)
         speed = f"{sums['facts'] / sums['seconds']:.0f}" if sums["seconds"] else "-"
-        found = (
-            interval(results.mean(system, "R@10")),
-            percent(results.mean(system, "nDCG@10").value),
-            percent(results.retained(system)),
-        )
+        found = (interval(results.mean(system, "R@10")), percent(results.mean(system, "nDCG@10").value),
+            percent(results.retained(system)),)  # fmt: skip
         made.append((label, system, *found, speed, figure))
-    heads = (
-        "row",
-        "system",
-        "R@10 [questions] (conversations)",
-        "nDCG@10",
-        "Ent-GR",
-        "facts/s",
-        "the paper's",
-    )
+    heads = ("row", "system", "R@10 [questions] (conversations)", "nDCG@10", "Ent-GR", "facts/s",
+        "the paper's",)  # fmt: skip
     note = ("The paper's column is its own measure, with its models and data; ours is the recall of evidence with local steps. "
             "Orders may be compared, figures may not.")  # fmt: skip
     return Table(rows["title"], heads, tuple(made), note)
