@@ -27,8 +27,19 @@ from pathlib import Path
 from typing import Any
 
 from memforest.errors import InputError
-from memforest.evaluation.cases import (Case, Question, check_read, need, own_cases, read_moment,
-    read_objects, sessions_of, turn_id, turn_key, with_ids,)  # fmt: skip
+from memforest.evaluation.cases import (
+    Case,
+    Question,
+    check_read,
+    need,
+    own_cases,
+    read_moment,
+    read_objects,  # fmt: skip
+    sessions_of,
+    turn_id,
+    turn_key,
+    with_ids,
+)
 from memforest.importers.files import FileReader, FileSession
 from memforest.importers.tables import read_locomo, read_longmemeval, read_realtalk
 from memforest.text import cut
