@@ -148,7 +148,12 @@ def _value(text: str) -> Any:
 
 def system_names() -> list[str]:
     """Return the names of all systems that come along."""
-    return [*INDEXES, *(name for name in PRESETS if name.endswith("_paper")), *BASELINES]
+    return [
+        "memforest",
+        *(one for one in INDEXES if one != "memforest"),
+        *(name for name in PRESETS if name.endswith("_paper")),
+        *BASELINES,
+    ]
 
 
 def open_system(name: str, folder: Path, config: Config) -> System:
