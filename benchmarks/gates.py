@@ -4,7 +4,7 @@
     python benchmarks/gates.py --only sizes,speed      # some groups
     python benchmarks/gates.py --record                # keep the figures as those of the base, in gates.json
 
-Groups: `locomo` (are turns that answer found; `locomo_recall.py`), `dates` and `timelines` (`dated_sentences.py`,
+Groups: `locomo` (are turns that answer found; `memforest eval`), `dates` and `timelines` (`dated_sentences.py`,
 `temporal_state.py`), `speed` (processor time; `gating/spent.py`), `calls` (of a chat model), `entered` (functions that one call
 goes through), `sizes` (`sizes.py`). Each row has the figure now and at base, the noise, and what that says:
 

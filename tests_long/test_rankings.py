@@ -23,7 +23,7 @@ def test_rankings_answers_and_rows_are_as_before(at: int, embedder: str, tmp_pat
     """The first conversation is ingested session by session, the second at once.
 
     The digests are written by ``python tests/rankings.py FILE tests_long/data/rankings.json``. Whoever changes a ranking on
-    purpose measures it (`benchmarks/locomo_recall.py`) and writes them again.
+    purpose measures it (`memforest eval`) and writes them again.
     """
     golden = json.loads(rankings.GOLDENS.read_text(encoding="utf-8"))[f"{at} {embedder}"]
     now = rankings.measured(FIRST[at], embedder, tmp_path, together=at > 0)

@@ -15,17 +15,11 @@ from tests.table import each
 
 import timem_ledger
 import timem_manifold
-import timem_recall
 from calendar_tree.counts import RELEASED, Ways, ledger, talk_of
 from calendar_tree.double import Counting
 from calendar_tree.manifold import Manifold
-from calendar_tree.table import Table
 from calendar_tree.through import backfilled, grown, settings_of
-from calendar_tree.told import MEASURES
-from calendar_tree.ways import DEFAULT, PAPER_TOKENS, TABLES, ways
-from locomo import measures
 from locomo.conversations import Conversation, Question
-from memforest.config import Recall
 from memforest.importers import FileSession
 from memforest.models import HashEmbedder
 from memforest.read.stored import TreeView
@@ -107,56 +101,6 @@ def test_the_ledger_through_the_index(
     monkeypatch.setattr(timem_ledger, "counted", lambda talks, ways: ledger([], ways))
     assert timem_ledger.main(["tiny.json", "--index", "--latency-ms", "0", "--in-flight", "8"]) == 1
     assert "NOT as counted" in capsys.readouterr().out
-
-
-def test_every_switch_of_the_tables_is_asked() -> None:
-    """Eight ways of planner and gate, six of levels, and every mean length of the paper has its way."""
-    sizes = [len(table) for table in TABLES.values()]
-    assert sizes[:2] == [8, 6]
-    assert set(PAPER_TOKENS) <= set(ways())
-    assert ways()["L2-L5, flat"] == Recall(levels=(2, 3, 4, 5), flat=True)
-    assert ways()["complex, no gate"] == Recall(planner="off", gate="off", complexity=2)
-    assert ways()[DEFAULT] == Recall()
-    assert sum(sizes) == len(ways())
-
-
-def test_a_row_has_its_measures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Shares in percent, tokens with their percentiles, the paper's mean; what has no end has no total."""
-    table = Table([replace(talk(), questions=talk().questions[:2])], 7)
-    for tokens in (100.0, 300.0):
-        values = [0.5 if name.startswith(("leaves", "found", "told")) else tokens for name in MEASURES]
-        for name in (DEFAULT, "flat"):
-            table.add(name, values)
-    assert timem_recall.row(table, DEFAULT).split()[2:] == ["50.0"] * 9 + ["200", "200", "290", "511"]
-    assert timem_recall.row(table, "flat", bounded=False).split() == ["flat"] + ["50.0"] * 7
-
-
-def test_a_whole_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Command, embedder, n, seed, and every table."""
-    monkeypatch.setattr(timem_recall, "read_conversations", lambda _: [talk(1), talk(2)])
-    monkeypatch.setattr(timem_recall, "open_embedder", lambda _: HashEmbedder(64))
-    monkeypatch.setattr(timem_recall, "SEGMENTS", (2,))
-    monkeypatch.setattr(measures, "DRAWS", 5)
-    assert timem_recall.main(["tiny.json", "--work", str(tmp_path), "--every", "3"]) == 0
-    shown = capsys.readouterr().out
-    for said in (
-        "command: python benchmarks/timem_recall.py tiny.json",
-        "n = 4",
-        "hash",
-        "seed 7",
-        *TABLES,
-        "segment=2",
-    ):
-        assert said in shown
-    assert "planner, gate - memforest, 512 tokens" in shown
-    rows = {line[:40].strip(): line[40:].split() for line in shown.splitlines()}
-    mixed = next(line.split() for line in shown.splitlines() if line.startswith("all  "))
-    assert (mixed[1], round(sum(map(float, mixed[2:])))) == ("4", 100)
-    assert all(0 <= float(one) <= 100 for one in rows[DEFAULT][:9])
-    assert float(rows["complex, no gate"][7]) >= float(rows["simple, no gate"][7])
-    assert float(rows["L1-L5, hierarchical, no gate"][9]) > float(rows["L1, hierarchical, no gate"][9])
 
 
 def node(level: int, summary: str, *children: TreeView) -> TreeView:

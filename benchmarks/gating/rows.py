@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from locomo.measures import interval
+from memforest.evaluation.measures import mean_of
 from proportions import Share
 
 __all__ = ["SEED", "Row", "counted", "of_questions", "of_rounds", "verdict"]
@@ -84,7 +84,7 @@ def of_questions(name: str, values: Sequence[float], better: Better = "more") ->
     if set(values) <= {0.0, 1.0}:
         low, high = Share(round(sum(values)), len(values)).bounds
     else:
-        low, high = (100 * bound for bound in interval(np.array(values), None, SEED))
+        low, high = (100 * bound for bound in mean_of(values, [""] * len(values), SEED).questions)
     mean = 100 * statistics.fmean(values)
     each = tuple(round(1000 * value) for value in values)
     return Row(name, "%", mean, better, "questions", low, high, len(values), each)
@@ -131,7 +131,7 @@ def _of_questions(now: Row, base: Row) -> str:
     changes = (np.array(now.each) - np.array(base.each)) / 10
     if not changes.any():
         return "same, question by question"
-    low, high = interval(changes, None, SEED)
+    low, high = mean_of(changes, [""] * len(changes), SEED).questions
     told = "not told from chance" if low <= 0 <= high else _word(low > 0, now.better)
     return f"{changes.mean():+.1f} [{low:+.1f}, {high:+.1f}] {told}"
 

@@ -1,1 +1,1 @@
-"""Evidence recall on LoCoMo files: reading, systems, measures and tables."""
+"""LoCoMo files as the benchmarks of single parts read them, by the readers of `memforest.evaluation`."""

@@ -1,23 +1,20 @@
-"""Reads a LoCoMo file: conversations of dated sessions, and questions with the turns that answer them."""
+"""Conversations of a LoCoMo file with the questions that have evidence; read by `memforest.evaluation.loaders`."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from memforest.importers import FileSession, read_sessions
+from memforest.evaluation.loaders import BENCHMARKS, LOCOMO_TYPES
+from memforest.importers import FileSession
 
 __all__ = ["CATEGORIES", "Conversation", "Question", "read_conversations"]
 
-CATEGORIES: Mapping[int, str] = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+CATEGORIES: Mapping[int, str] = {
+    number: name for number, name in LOCOMO_TYPES.items() if name != "adversarial"
+}
 """The categories that are asked. Those of category 5 have no answer in the conversation: nothing to recall."""
-
-_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
-"""Evidence ids are written by hand: "D1:3", "D:11:26", "D30:05", several in one string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +48,16 @@ def read_conversations(path: Path) -> list[Conversation]:
     Raises:
         InputError: if the file is no LoCoMo file.
     """
-    memories: dict[str | None, list[FileSession]] = {}
-    for session in read_sessions(path, format="locomo"):
-        memories.setdefault(session.user, []).append(session)
-    value = json.loads(path.read_bytes())
-    samples = value if isinstance(value, list) else [value]
+    numbers = {name: number for number, name in CATEGORIES.items()}
     return [
         Conversation(
-            id=user or path.stem,
-            sessions=tuple(sessions),
-            questions=_questions(sample.get("qa", ()), tuple(sessions)),
+            case.id,
+            case.sessions,
+            tuple(
+                Question(one.text, numbers[one.type], frozenset(key.rpartition("/")[2] for key in one.turns))
+                for one in case.questions
+                if one.turns and one.type in numbers
+            ),
         )
-        for (user, sessions), sample in zip(memories.items(), samples, strict=True)
+        for case in BENCHMARKS["locomo"].read(path)
     ]
-
-
-def _questions(asked: Any, sessions: tuple[FileSession, ...]) -> tuple[Question, ...]:
-    known = {str(turn["dia_id"]) for session in sessions for turn in session.turns}
-    found = (
-        Question(one["question"], one["category"], _gold(one.get("evidence", ()), known)) for one in asked
-    )
-    return tuple(one for one in found if one.category in CATEGORIES and one.gold)
-
-
-def _gold(evidence: Any, known: set[str]) -> frozenset[str]:
-    """Return the ids of existing turns that an evidence list names."""
-    texts = [evidence] if isinstance(evidence, str) else evidence
-    named = {f"D{int(a)}:{int(b)}" for text in texts for a, b in _EVIDENCE.findall(text)}
-    return frozenset(named & known)

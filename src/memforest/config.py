@@ -1,7 +1,7 @@
 """Settings: frozen values, chosen once.
 
 Source of the chunk size (b = 2): MemForest paper §4.1. Ranking weights were chosen by hand on five LoCoMo conversations,
-keeping only parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds. The
+keeping only parts that had also held on human chat; `memforest eval` says what each one adds (`memforest@lexical=0`). The
 settings of an index stand with the index.
 
 

@@ -69,6 +69,9 @@ SECTIONS = {
         ),
         "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
     },
+    "Measure": {
+        "eval": ("evaluate", "Measure memories: benchmarks, your own questions, the papers' tables."),
+    },
     "Maintain": {
         "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),
         "index": ("maintain", "List the indexes of a memory, add one, or drop one."),

@@ -1,0 +1,1 @@
+"""Examples of use, which nothing of the package imports."""
