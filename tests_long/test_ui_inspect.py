@@ -109,7 +109,7 @@ def test_a_browser_is_opened_where_there_is_a_screen(
 
 def test_help_imports_nothing_of_it() -> None:
     """The command is named by its module, which is imported at its use."""
-    assert COMMANDS["inspect"][0] == "memforest.server.commands"
+    assert COMMANDS["inspect"][0] == "server.commands"
     code = "import sys, memforest.cli.app; print('starlette' in sys.modules, 'memforest.server.ui' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]

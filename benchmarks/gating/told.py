@@ -36,7 +36,9 @@ def timelines(work: Path) -> list[Row]:
     embedder = KeptVectors(open_embedder(MINILM.model_id), work / f"timelines-{MINILM.model_id}.npz")
     found = []
     for which in SETS:
-        run = measure(which, (WORLDS, QUESTIONS), WORLD_SEED, ("memforest",), {"embedder": embedder, "reranker": None})
+        run = measure(
+            which, (WORLDS, QUESTIONS), WORLD_SEED, ("memforest",), {"embedder": embedder, "reranker": None}
+        )
         hits = [answered.hit for answered in run.answers["memforest"]]
         found.append(of_questions(f"{which}: the first evidence is right", hits))
     embedder.save()

@@ -61,23 +61,20 @@ SECTIONS = {
         "key": ("transfer", "Encrypt the memories of the directory, decrypt them, or change their key."),
     },
     "Serve": {
-        "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
-        "mcp": ("memforest.server.commands", "Give an agent this memory, by the Model Context Protocol."),
-        "inspect": (
-            "memforest.server.commands",
-            "Look into the memories of --dir in a browser, until Ctrl-C.",
-        ),
-        "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
+        "serve": ("server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
+        "mcp": ("server.commands", "Give an agent this memory, by the Model Context Protocol."),
+        "inspect": ("server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),
+        "keys": ("server.commands", "Make, list and revoke the keys of a server."),
     },
     "Measure": {
-        "eval": ("evaluate", "Measure memories: benchmarks, your own questions, the papers' tables."),
+        "eval": ("evaluation.commands", "Measure memories by benchmarks, or by your own questions."),
     },
     "Maintain": {
         "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),
         "index": ("maintain", "List the indexes of a memory, add one, or drop one."),
     },
 }
-"""Section of ``memforest --help`` -> command name -> module of this package, or of another with dots, and the line that the help
+"""Section of ``memforest --help`` -> command name -> module of this package, or of another room, and the line that the help
 shows, kept here so that help imports no command."""
 COMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
 
@@ -99,7 +96,7 @@ class Root(click.Group):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
         where = COMMANDS[cmd_name][0]
-        module = importlib.import_module(where if "." in where else f"memforest.cli.{where}")
+        module = importlib.import_module(f"memforest.{where}" if "." in where else f"memforest.cli.{where}")
         attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command: click.Command = getattr(module, attribute)
         return command

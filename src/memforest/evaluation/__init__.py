@@ -8,6 +8,7 @@
     answers   the track with models: answers, grades, budget, CSV
     tables    figures of runs and of the paper's own files, side by side
     page      a run as one HTML file
+    commands  `memforest eval`
 
 `docs/evaluation.md` says what each figure means and what it cannot say.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @group()
 def eval(call: Call) -> None:
-    """Measure memories: benchmarks, your own questions, the papers' tables."""
+    """Measure memories by benchmarks, or by your own questions."""
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
