@@ -113,6 +113,15 @@ def test_it_ends_what_it_replaces(leeds: UserMemory) -> None:
     assert leeds.verify().ok
 
 
+def test_what_it_replaces_reads_as_it_was_said(leeds: UserMemory) -> None:
+    """A prompt has the words of the turn and the days; nobody corrected them."""
+    moved(leeds)
+    [line] = [one for one in leeds.search("Where does Anna live?").context().splitlines() if "Lille" in one]
+    assert 'Anna: "' in line
+    assert "\\" not in line
+    assert "corrected" not in line
+
+
 def test_what_was_not_yet_so_is_forgotten(leeds: UserMemory) -> None:
     """Where the change came before the statement that it replaces, that was never so."""
     moved(leeds, since="2024-03-20")

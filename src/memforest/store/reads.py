@@ -301,7 +301,7 @@ QUOTED_MAKERS = ("local-", "verbatim")
 
 
 _ENDS = """EXISTS (SELECT 1 FROM correction r
-    WHERE r.kind = 'remember' AND r.fact_id = k.fact_id AND r.made_ms = k.made_ms)"""
+    WHERE r.kind = 'remember' AND r.fact_id = k.fact_id AND r.id > k.id)"""
 """A correction `k` only ends a statement, as another was remembered in its place."""
 
 
