@@ -13,7 +13,7 @@ Beside it in the same run, on single turns and with the same tokens and vectors:
 prefixed with their date), cosine, and their weighted z-score fusion (.35/.65); and the package's own
 ``index="flat"``, which has extracted facts but no trees.
 
-The weights were chosen on five conversations of this data set (docs/ranking.md), so figures on those are
+The weights were chosen on five conversations of this data set (docs/research/ranking.md), so figures on those are
 somewhat optimistic, and intervals do not show that.
 """
 

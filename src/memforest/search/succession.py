@@ -54,7 +54,7 @@ PRESENT = 0.5
 """Least logit of a question about the present whose words show no time."""
 LEAST, SPREAD, SLOPE = 0.25, -2.8, 1.3
 """Least logit of a successor; and a line in the logarithm of how many statements came later, below which it is none either: of many,
-any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/ranking.md)."""
+any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/research/ranking.md)."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
 CHANGES = slice(STANCES.index("begins"), TELLING)
@@ -225,7 +225,7 @@ def _stored(model_id: str) -> Mapping[str, Floats]:
 def is_read(text: str) -> bool:
     """Return whether a text is in the script of the weights: of its letters half or more are Latin. One without letters is.
 
-    They were fitted to English. What they make of Spanish, French and German is in docs/ranking.md; of Chinese the models know
+    They were fitted to English. What they make of Spanish, French and German is in docs/research/ranking.md; of Chinese the models know
     one character in four.
 
     Example:
