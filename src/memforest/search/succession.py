@@ -61,7 +61,7 @@ CHANGES = slice(STANCES.index("begins"), TELLING)
 """The stances that tell a change: that something begins, takes another's place, ends, or is corrected."""
 DOUBT, DOUBT_SPREAD, MOST_DOUBTS = 0.45, 0.02, 3
 """Least likeness by which a statement puts an earlier one in doubt, what it rises by with the logarithm of how many there are, and
-most that are named. Chosen on the cases of the first two files of everyday cases (docs/correcting.md)."""
+most that are named. Chosen on the cases of the first two files of everyday cases (docs/research/statements.md)."""
 CHANGED = [STANDS.index(one) for one in ("changes", "ends")]
 """What a cross-encoder tells of a change."""
 MOST_LATER = 3
