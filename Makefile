@@ -94,7 +94,7 @@ gates: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests_long/test_docs.py tests_long/test_cli_docs.py tests_long/test_llm_prompts.py \
-	  tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py \
+	  tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py tests_long/test_compat_docs.py \
 	  tests_long/test_rest_examples.py
 
 # An environment of its own: what drives a browser is no part of the project's.

@@ -5,7 +5,7 @@
 Each file of `benchmarks/statements` has talks, and for each some statements that a model could read out of it: true ones,
 and distorted ones with what was done to them. `first.toml` was written before the checks were reworked; each of the others
 after what the one before had shown was mended (the ninth with the eighth). No statement was changed when its figure was
-seen; what each set showed at first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one
+seen; what each set showed at first sight is in `docs/research/statements.md`. A statement is given to the checks alone, as the only one
 of a reply, with the names in it listed as a model lists them; where capitals do not tell them, as in German, a talk has
 those that there may be (`names`). Its quote, where the file gives none, is the whole of the last turn that it names. It has
 passed if a candidate comes of it. Intervals are Wilson's, at 95%.

@@ -1,4 +1,4 @@
-"""`memforest update`, `history`, `undo`, `pin` and `forget`, as docs/correcting.md has them."""
+"""`memforest update`, `history`, `undo`, `pin` and `forget`, as docs/cli.md has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from memforest.cli import main
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "correcting.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 CHAT = [
     {"speaker": "Bob", "content": "I live in Davis.", "timestamp": "2023-05-08T10:00:00Z"},
     {"speaker": "Bob", "content": "My sister Eva is a nurse.", "timestamp": "2023-05-08T10:01:00Z"},

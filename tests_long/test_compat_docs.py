@@ -1,7 +1,12 @@
-"""docs/compat.md names every route, every option and every refusal of the facades."""
+"""docs/compat.md names every route, every option and every refusal of the facades.
+
+``MEMFOREST_WRITE_DOCS=1`` writes the table of refusals anew (`make docs`).
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +19,8 @@ from memforest.integrations.openai_routes import Comparison, VectorSearch
 from memforest.integrations.records import OPS, PLACES
 from memforest.server.rest.app import COMPAT_ROUTERS
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
+FILE = Path(__file__).resolve().parents[1] / "docs" / "compat.md"
+PAGE = FILE.read_text(encoding="utf-8")
 INNER = {"query", "messages", "filters"}
 """Fields that are what a call is about."""
 
@@ -41,3 +47,19 @@ def test_every_route_is_named() -> None:
         assert f"{noun}/" in PAGE
     for beginning in INSTEAD:
         assert f"`{beginning}`" in PAGE
+
+
+def test_refusals_are_those_of_the_code() -> None:
+    """What has no counterpart, and what to use instead: paths, then options."""
+    rows = [(f"`{path}`: {what[0].lower()}{what[1:]}", instead) for path, (what, instead) in INSTEAD.items()]
+    rows += [
+        (", ".join(f"`{name}`" for name in REFUSED if REFUSED[name] == said), said)
+        for said in dict.fromkeys(REFUSED.values())
+    ]
+    table = "| what | instead |\n|---|---|\n" + "".join(f"| {what} | {instead} |\n" for what, instead in rows)
+    found = re.search(r"<!-- refusals: .*? -->\n(.*?)<!-- end refusals -->", PAGE, re.DOTALL)
+    assert found
+    if "MEMFOREST_WRITE_DOCS" in os.environ:
+        FILE.write_text(PAGE[: found.start(1)] + table + PAGE[found.end(1) :], encoding="utf-8")
+    else:
+        assert found[1] == table, "docs/compat.md: the block 'refusals' is out of date; run `make docs`"

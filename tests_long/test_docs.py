@@ -13,6 +13,7 @@ import io
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,7 +43,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
 
 
@@ -69,14 +70,21 @@ def _blocks() -> list[Block]:
             if one[1] == "python":
                 behind = fences[i + 1] if i + 1 < len(fences) else None
                 expected = behind[2] if behind is not None and behind[1] == "text" else None
-                found.append(Block(page.name, text.count("\n", 0, one.start()) + 1, one[2], expected))
+                found.append(
+                    Block(
+                        page.relative_to(ROOT).as_posix(),
+                        text.count("\n", 0, one.start()) + 1,
+                        one[2],
+                        expected,
+                    )
+                )
     return found
 
 
 @pytest.mark.parametrize("block", _blocks(), ids=str)
 def test_examples_run(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block runs as it stands, in an empty directory, and prints the text block behind it."""
-    if block.page == "encryption.md":
+    if block.page == "docs/encryption.md":
         pytest.importorskip("sqlcipher3", reason="the extra [encrypted] is not installed")
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
@@ -93,15 +101,45 @@ def test_readme_opens_with_an_example_of_eight_lines() -> None:
     assert first.expected
 
 
+def _anchors(page: Path) -> set[str]:
+    """Return what a link may name behind ``#``: the headings of a page, as GitHub writes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#{1,6} (.+)$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def _broken(page: Path) -> list[str]:
+    """Return the relative links of a page that lead to no file, or to no heading of it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
+        target, _, anchor = link.partition("#")
+        file = page.parent / target if target else page
+        if "://" not in link and not (
+            file.exists() and (not anchor or file.suffix != ".md" or anchor in _anchors(file))
+        ):
+            found.append(f"{page.name}: {link}")
+    return found
+
+
 def test_links_lead_somewhere() -> None:
-    """Every relative link of a page names a file that is there."""
-    broken = [
-        f"{page.name}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert broken == []
+    """Every relative link names a file that is there, and a heading that this has."""
+    assert [link for page in PAGES for link in _broken(page)] == []
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    """A missing file, and a missing heading of one that is there; code is not looked at."""
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# A `b`, c\n\n[x](#a-b-c) [y](#d) [z](e.md) [w](https://a.example)\n\n```text\n[v](f.md)\n```\n"
+    )
+    assert [one.split(": ")[1] for one in _broken(page)] == ["#d", "e.md"]
 
 
 def _generated(page: Path, name: str) -> tuple[str, int, int]:
@@ -192,18 +230,23 @@ def test_every_table_is_told_to_be_persistent_or_derived(tmp_path: Path) -> None
 
 
 def test_the_rooms_in_the_docs_are_those_enforced() -> None:
-    """docs/architecture.md draws the layers of the import contract, and says of each room what it is for."""
+    """docs/architecture.md draws the layers of the import contract, and says of each room what its package says."""
     page = ROOT / "docs" / "architecture.md"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
     layers = next(one["layers"] for one in contracts if one["type"] == "layers")
     lines = [layer.replace("memforest.", "") for layer in layers]
     _check_block(page, "rooms", "```text\n" + "\n".join(lines) + "\n```\n")
-    rooms = {
+    rooms = [
         room for line in lines[1:-1] for room in re.split(r" [|:] ", line)
-    }  # without `testing`, and the root
-    rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
-    assert {room for room in rooms if f"`{room}`" not in rows} == set()
+    ]  # without `testing`, and the root
+    said = [
+        (inspect.getdoc(importlib.import_module(f"memforest.{room}")) or "").split("\n")[0] for room in rooms
+    ]
+    rows = [f"| `{room}` | {what.rstrip('.')} |" for room, what in zip(rooms, said, strict=True)]
+    _check_block(
+        page, "what rooms are for", "| Room | What it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def test_the_walks_in_the_docs_name_calls_that_there_are() -> None:

@@ -1,4 +1,4 @@
-"""docs/importing.md: its tables are what becomes of files, and its commands run.
+"""docs/formats.md: its tables are what becomes of files, and its commands run.
 
 ``MEMFOREST_WRITE_DOCS=1`` writes the generated blocks anew (`make docs`).
 """
@@ -24,7 +24,7 @@ from memforest.errors import InputError
 from memforest.importers import ReadOptions, Skips, format_names, open_chat
 from memforest.models import HashEmbedder
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "importing.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "formats.md"
 DATA = Path(__file__).parent / "data" / "imports"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
 

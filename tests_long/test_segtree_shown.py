@@ -204,11 +204,11 @@ def test_stats_have_the_columns_of_the_shape(folder: Path, run: Run) -> None:
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of docs/segtree.md, one after the other, on a memory of the demo conversation."""
+    """Every command of docs/research/segtree.md, one after the other, on a memory of the demo conversation."""
     monkeypatch.chdir(tmp_path)
     demo = Path(str(files("memforest.data") / "demo" / "nora_and_mateo.json"))
     assert run("ingest", str(demo), "--embedder", "hash-words-1@64").exit_code == 0
-    page = Path(__file__).resolve().parents[1] / "docs" / "segtree.md"
+    page = Path(__file__).resolve().parents[1] / "docs" / "research" / "segtree.md"
     lines = re.findall(r"^\$ memforest (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(lines) == 9
     for line in lines:

@@ -39,7 +39,7 @@ INITIALIZE = {
 
 
 def mounted(inner: FastAPI, prefix: str = "/my memory") -> FastAPI:
-    """Return a host's app with another one below a prefix, as docs/running.md shows it."""
+    """Return a host's app with another one below a prefix, as docs/serving.md shows it."""
 
     @asynccontextmanager
     async def lifespan(_host: FastAPI) -> AsyncIterator[None]:

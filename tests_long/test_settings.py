@@ -306,7 +306,7 @@ def test_an_unknown_argument_is_refused() -> None:
         load(environ={}, top_k=0)
 
 
-@pytest.mark.parametrize("page", ["configuration.md", "models.md"])
+@pytest.mark.parametrize("page", ["configuration.md"])
 def test_files_in_the_docs_are_settings(page: str, write: Any) -> None:
     """Every TOML block of the documents loads as it stands."""
     text = (Path(__file__).resolve().parents[1] / "docs" / page).read_text(encoding="utf-8")

@@ -25,13 +25,12 @@ from memforest.store.connections import (
 )
 
 PACKAGE = Path(memforest.__file__).parent
-STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
 
 DIALECT = {
     "backup", "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "discard",
     "disposal", "engine", "erase_counts",    "environment", "faults", "files", "gaps", "import_rows", "indexes", "publish", "recrypt", "residue", "schema",
 }  # fmt: skip
-"""The files of the store that may be SQLite's: `docs/storage.md` says what is in each."""
+"""The files of the store that may be SQLite's."""
 
 
 @pytest.fixture

@@ -266,7 +266,7 @@ Weight: TypeAlias = Annotated[float, Bound(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Explore(Settings):
-    """How the index `hmem` looks for evidence; see docs/hmem.md for what the paper has otherwise."""
+    """How the index `hmem` looks for evidence; see docs/research/hmem.md for what the paper has otherwise."""
 
     planner: Who = "auto"
     """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
@@ -600,7 +600,7 @@ def load_default_config(
 
     Args:
         *names: presets, each laid over those before it: ``"default_30b"`` or ``"default_4b"`` (the MemForest paper's models,
-            served on this machine), ``"memforest_paper"`` (its form, see docs/modes.md), or ``"segtree_paper"``, ``"timem_paper"``
+            served on this machine), ``"memforest_paper"`` (its form, see docs/research/modes.md), or ``"segtree_paper"``, ``"timem_paper"``
             and ``"hmem_paper"`` (forms and models of those evaluations); None and ``"default"`` are none. The models of a preset
             take the place of those before them as a whole.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.

@@ -68,7 +68,7 @@ def ingest(
 
     A FILE is the export of a chat program (ChatGPT, Claude, Slack, Telegram, WhatsApp, Discord, Messenger, mem0), a
     transcript of a coding agent (Claude Code, Codex, Gemini CLI, Cursor, Copilot), a list of messages as JSON or JSON
-    Lines, CSV or a plain log: docs/importing.md lists all formats. Zip archives are read as they are. "-" is standard
+    Lines, CSV or a plain log: docs/formats.md lists all formats. Zip archives are read as they are. "-" is standard
     input. The same file again changes nothing; a longer one adds what is new.
 
     The memory is that of --user, or of the user that the file names, or "me".

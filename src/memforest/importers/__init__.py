@@ -3,7 +3,7 @@
     detect    a file or archive, its format, its sessions; entering another format
     files     files and archives as streams, sessions, and what was skipped
     drafts    the beginning of a file; messages -> sessions in time order
-    messages  messages of chat protocols; assistants, chat_apps and tables: one part for each format, see docs/importing.md
+    messages  messages of chat protocols; assistants, chat_apps and tables: one part for each format, see docs/formats.md
 
 A file is read as a stream, twice or more: only the session that is being read is held.
 """

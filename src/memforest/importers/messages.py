@@ -297,7 +297,7 @@ def _shown(given: Any, depth: int = 0) -> str:
 
 SHAPES = (
     "a list of messages with role, content and timestamp; an object with 'turns' or 'sessions'; "
-    "JSON Lines of messages; or an export that docs/importing.md lists"
+    "JSON Lines of messages; or an export that docs/formats.md lists"
 )
 _ABOUT = ("session_id", "id", "user", "user_id", *TIME_KEYS, "metadata")
 """Fields that tell of a session; lists and objects under other names are passed over."""

@@ -340,7 +340,7 @@ class AsyncMemForest:
     ) -> ImportResult:
         """Read chat files of other programs into memories; every session is durable when it is counted.
 
-        The formats are those of docs/importing.md, told by what is in a file. Files are read as streams, twice at least: first
+        The formats are those of docs/formats.md, told by what is in a file. Files are read as streams, twice at least: first
         what they hold and whether it fits together, then session by session. A part that cannot be read is named in
         `ImportResult.problems` with its file and place, and everything else is stored. The same file again changes nothing; a
         longer one adds what is new.

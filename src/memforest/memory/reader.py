@@ -368,7 +368,7 @@ class AsyncReader:
     ) -> Profile:
         """Return the profile in force, each line with its sources: of a participant, or of anything else that is named.
 
-        Where the index ``"timem"`` is kept, a participant's profile is that of the last month that had ended (docs/timem.md);
+        Where the index ``"timem"`` is kept, a participant's profile is that of the last month that had ended (docs/research/timem.md);
         without a model, months that have ended are written first. Where no month had ended, it is empty, and `warnings` say
         so. Of all others, and without that index, it comes from the entity graph (docs/graph.md) and has no month. No model
         is asked unless `written`.

@@ -101,11 +101,11 @@ SURE, CHANGES, ANSWERS, OF_MANY, FEW = 1.25, 0.5, 0.2, 2.6, 8
 """Whether what was said later surely tells how things stand since, where a cross-encoder has read it, is the sum of a constant, of what the vectors
 say, of the log odds of "it tells a change", and of by how much it answers better than the first piece, in logits; less a multiple of the logarithm of
 how many times `FEW` statements the memory has: of many, one is sooner taken for what it is not. Chosen on four files of everyday cases, the last one on
-two sets of conversations (docs/ranking.md)."""
+two sets of conversations (docs/research/ranking.md)."""
 RANKED = 20
 """Most pieces of evidence that the ranker reads."""
 PERHAPS, OF_CHANGE = 2.5, 5.0
-"""Added to the logit of what leads perhaps, beside its own weight, and where a question asks for a change: the fit has seen few (docs/ranking.md)."""
+"""Added to the logit of what leads perhaps, beside its own weight, and where a question asks for a change: the fit has seen few (docs/research/ranking.md)."""
 
 
 def ranked(found: SearchOutcome, question: str, plan: QuestionPlan) -> SearchOutcome:

@@ -308,7 +308,7 @@ class QueryPath:
             self._question_vectors(question, snapshot, timer), self._planned(asked, snapshot, label, timer)
         )
         # The day that is asked about as the index spells days: "on March 4th" and "on 4 March" find the same. The words
-        # of the date stay: without them nDCG@10 of dated questions was 3 to 8 points lower (docs/ranking.md).
+        # of the date stay: without them nDCG@10 of dated questions was 3 to 8 points lower (docs/research/ranking.md).
         day = plan.start if plan.end is not None and plan.end - (plan.start or plan.end) <= _ONE_DAY else None
         dated = question if day is None else f"{question} {day_text(day.astimezone(self.config.zone))}"
         request = Search(

@@ -202,7 +202,7 @@ def rerank_text(one: Evidence, before: tuple[str, str] = ("", "")) -> str:
     """Return what the reranker reads of a candidate: the turn, after the one before it; a summary as it is.
 
     The turn before says what "it" and "there" are. Measured against the turn alone, and against the statement
-    extracted from it: docs/ranking.md. What somebody or a model worded stands behind the turn, as it says more.
+    extracted from it: docs/research/ranking.md. What somebody or a model worded stands behind the turn, as it says more.
     """
     if one.kind == "memory":
         return one.text

@@ -430,7 +430,7 @@ def _turns(operator: TimeOperator, line: _ValueLine) -> bool:
 WITHIN = {"current": (20, 40), "as_of": (20, 40), "since": (60, 12)}
 """Places of the ranking within which a thread leads of which nothing tells that its values take each other's place: at most so
 many, and no more than one in so many turns. A question for a state may as well be one for an event ("What did Ana paint in
-May?"). Chosen on LoCoMo, where hardly a lead is right, and development worlds (docs/ranking.md)."""
+May?"). Chosen on LoCoMo, where hardly a lead is right, and development worlds (docs/research/ranking.md)."""
 CHANGES_ASKED = ("predecessor", "successor", "first", "last", "changed_back")
 """Operators of questions for a change, which are hardly for an event."""
 

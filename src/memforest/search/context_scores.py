@@ -1,4 +1,4 @@
-"""How relevant turns, and the nodes of any forest, are to a question before trees come in: steps 2 to 7 of docs/ranking.md.
+"""How relevant turns, and the nodes of any forest, are to a question before trees come in: steps 2 to 7 of docs/research/ranking.md.
 
 `fused`: BM25, the cosine of the turn, and the best cosine of it and its facts, each standardised over the memory and
 weighted by `Ranking`. What the embedder does not know of a question and a text, the lexical leg has.

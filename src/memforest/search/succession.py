@@ -54,14 +54,14 @@ PRESENT = 0.5
 """Least logit of a question about the present whose words show no time."""
 LEAST, SPREAD, SLOPE = 0.25, -2.8, 1.3
 """Least logit of a successor; and a line in the logarithm of how many statements came later, below which it is none either: of many,
-any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/ranking.md)."""
+any one is less likely to be it. Chosen on the fourth file of everyday cases and LoCoMo (docs/research/ranking.md)."""
 APART_MS = 3_600_000
 """What is said within an hour tells of several things, and seldom of a change."""
 CHANGES = slice(STANCES.index("begins"), TELLING)
 """The stances that tell a change: that something begins, takes another's place, ends, or is corrected."""
 DOUBT, DOUBT_SPREAD, MOST_DOUBTS = 0.45, 0.02, 3
 """Least likeness by which a statement puts an earlier one in doubt, what it rises by with the logarithm of how many there are, and
-most that are named. Chosen on the cases of the first two files of everyday cases (docs/correcting.md)."""
+most that are named. Chosen on the cases of the first two files of everyday cases (docs/research/statements.md)."""
 CHANGED = [STANDS.index(one) for one in ("changes", "ends")]
 """What a cross-encoder tells of a change."""
 MOST_LATER = 3
@@ -225,7 +225,7 @@ def _stored(model_id: str) -> Mapping[str, Floats]:
 def is_read(text: str) -> bool:
     """Return whether a text is in the script of the weights: of its letters half or more are Latin. One without letters is.
 
-    They were fitted to English. What they make of Spanish, French and German is in docs/ranking.md; of Chinese the models know
+    They were fitted to English. What they make of Spanish, French and German is in docs/research/ranking.md; of Chinese the models know
     one character in four.
 
     Example:

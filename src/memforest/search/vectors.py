@@ -230,7 +230,7 @@ def turn_text(speaker: str, text: str) -> str:
 def read_text(text: str) -> str:
     """Return what an embedder reads of a text: long runs cut, and a statement without its quotation marks, as a turn has none.
 
-    With the marks MiniLM put the right turn first two points less often (docs/ranking.md).
+    With the marks MiniLM put the right turn first two points less often (docs/research/ranking.md).
 
     >>> read_text('Ana: "I live in Leeds."')
     'Ana: I live in Leeds.'

@@ -6,7 +6,7 @@ each tree, and ends at leaves, which are scored like any other candidate.
 
 The score of a turn is the base relevance of every index (`memforest.search.context_scores`) and a flow down the trees:
 an inner node is as relevant as the best leaf below it, and hands that down, level by level, in session trees and in
-participants' trees. What each part adds: docs/ranking.md and `memforest eval`.
+participants' trees. What each part adds: docs/research/ranking.md and `memforest eval`.
 
 `of_leaves` and `of_roots` give evidence in the paper's own form (Tables 6 and 7): only what browse reached, or the
 recalled trees' roots. Nothing else counts there: no words, no leaf order, no time order, no flow.
