@@ -52,6 +52,9 @@ SEEDS ?= 5
 demo: $(VENV)/.core
 	$(BIN)/memforest demo
 
+demo-picture: $(VENV)/.core
+	$(BIN)/python scripts/demo_picture.py
+
 test: $(VENV)/.dev
 	$(BIN)/python $(TESTS)
 
