@@ -88,12 +88,22 @@ def drawn(lines: Sequence[Text]) -> str:
 
 def main() -> int:
     """Run the demo, and write the picture; return 1 if the demo fails or prints nothing that is shown."""
-    colours = {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
+    colours = {
+        "FORCE_COLOR": "1",
+        "COLUMNS": str(COLUMNS),
+        "TERM": "xterm-256color",
+        "PYTHONIOENCODING": "utf-8",
+    }
     command = [sys.executable, "-m", "memforest", "demo"]
-    done = subprocess.run(command, env=os.environ | colours, capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        command, env=os.environ | colours, capture_output=True, encoding="utf-8", check=False
+    )
     lines = chosen(done.stdout)
     if done.returncode or len(lines) < 2 * len(SHOWN):
-        print(done.stderr or "The demo prints other parts than those that are shown; see SHOWN.", file=sys.stderr)
+        print(
+            done.stderr or "The demo prints other parts than those that are shown; see SHOWN.",
+            file=sys.stderr,
+        )
         return 1
     PICTURE.write_text(drawn(lines), encoding="utf-8")
     print(f"{len(lines)} lines, {PICTURE.stat().st_size:,} bytes: {PICTURE}")

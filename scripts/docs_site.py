@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -26,8 +26,12 @@ BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "NOTICE")
 CLASSES = "classes.md"
 """The page of what `memforest` exports, made from the docstrings."""
 _PAGE = re.compile(r'^ *"(.+\.md)",$')
-_LINK = re.compile(r"```.*?^ *```|`[^`\n]+`|\[((?:`[^`\n]*`|[^\[\]`])*)\]\(([^)#\s]*)(#[^)\s]*)?\)", re.DOTALL | re.MULTILINE)
-_ASKED = re.compile(r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link[^>]+rel=["']?(?:stylesheet|preconnect|icon)["']?[^>]*href=["']?(?:https?:)?//|@import|url\(["']?(?:https?:)?//""")
+_LINK = re.compile(
+    r"```.*?^ *```|`[^`\n]+`|\[((?:`[^`\n]*`|[^\[\]`])*)\]\(([^)#\s]*)(#[^)\s]*)?\)", re.DOTALL | re.MULTILINE
+)
+_ASKED = re.compile(
+    r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link[^>]+rel=["']?(?:stylesheet|preconnect|icon)["']?[^>]*href=["']?(?:https?:)?//|@import|url\(["']?(?:https?:)?//"""
+)
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _PROBLEM = re.compile(r"^Warning: (.+)\n.*\[ (\S+?):(\d+):\d+ \]", re.MULTILINE)
 
@@ -75,8 +79,21 @@ def relinked(text: str, source: str) -> str:
 def classes(names: Sequence[str]) -> str:
     """Return the page of the exported classes and functions; a blocking class has the verbs of its twin."""
     twins = [name for name in names if f"Async{name}" in names]
-    shown = [f"::: memforest.{name}" + "\n    options:\n      members: false" * (name in twins) for name in names if name[0].isalpha()]
-    return "\n\n".join(["# Classes", "What `memforest` exports, from its docstrings. The verbs with their options in tables: [reference](reference.md).", *shown]) + "\n"
+    shown = [
+        f"::: memforest.{name}" + "\n    options:\n      members: false" * (name in twins)
+        for name in names
+        if name[0].isalpha()
+    ]
+    return (
+        "\n\n".join(
+            [
+                "# Classes",
+                "What `memforest` exports, from its docstrings. The verbs with their options in tables: [reference](reference.md).",
+                *shown,
+            ]
+        )
+        + "\n"
+    )
 
 
 def stage() -> list[str]:
@@ -102,7 +119,12 @@ def stage() -> list[str]:
 def main() -> int:
     """Build the site; print what is in it, and what is wrong with it."""
     more = stage()
-    tool = [str(Path(sys.executable).with_name("zensical")), "build", "--config-file", str(STAGE / "zensical.toml")]
+    tool = [
+        str(Path(sys.executable).with_name("zensical")),
+        "build",
+        "--config-file",
+        str(STAGE / "zensical.toml"),
+    ]
     done = subprocess.run(tool, cwd=STAGE, capture_output=True, text=True, check=False)
     said = _COLOUR.sub("", done.stdout + done.stderr)
     site = STAGE / "site"
@@ -114,11 +136,17 @@ def main() -> int:
         shutil.copy(page, site / page.relative_to(STAGE / "pages"))
     llms.write(STAGE, site)
     built = [one for one in site.rglob("*") if one.is_file()]
-    problems += [f"{one.name} asks another host" for one in built if one.suffix in (".html", ".css") and _ASKED.search(one.read_text(encoding="utf-8"))]
+    problems += [
+        f"{one.name} asks another host"
+        for one in built
+        if one.suffix in (".html", ".css") and _ASKED.search(one.read_text(encoding="utf-8"))
+    ]
     for page in more:
         print(f"not in nav of zensical.toml: {page}")
     print(*problems, sep="\n")
-    print(f"{sum(one.suffix == '.html' for one in built)} pages, {sum(one.stat().st_size for one in built) / 1e6:.1f} MB: {site / 'index.html'}")
+    print(
+        f"{sum(one.suffix == '.html' for one in built)} pages, {sum(one.stat().st_size for one in built) / 1e6:.1f} MB: {site / 'index.html'}"
+    )
     return 1 if problems else 0
 
 

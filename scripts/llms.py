@@ -53,7 +53,10 @@ def write(stage: Path, site: Path) -> None:
     }
     said = tomllib.loads(config)["project"]
     head = f"# {said['site_name']}\n\n> {said['site_description']}\n"
-    lines = [head, "Every page is here as Markdown; the README and most of them are in [one file](llms-full.txt).\n"]
+    lines = [
+        head,
+        "Every page is here as Markdown; the README and most of them are in [one file](llms-full.txt).\n",
+    ]
     for name, pages in texts.items():
         lines.append(f"## {name}\n")
         for page, text in pages.items():
@@ -62,5 +65,8 @@ def write(stage: Path, site: Path) -> None:
         lines.append("")
     (site / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    whole = [readme, *(f"<!-- {page} -->\n\n{text}" for name in WHOLE for page, text in texts.get(name, {}).items())]
+    whole = [
+        readme,
+        *(f"<!-- {page} -->\n\n{text}" for name in WHOLE for page, text in texts.get(name, {}).items()),
+    ]
     (site / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
