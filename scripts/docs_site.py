@@ -3,7 +3,8 @@
     make docs-site
 
 The site is ``.docs-site/site``. Its pages can be read from there; its search needs a server, and any will do:
-``python -m http.server -d .docs-site/site``. The order of the pages is ``nav`` of ``zensical.toml``. Exit code 0 when all links lead somewhere, 1 when not; the site is there all the same.
+``python -m http.server -d .docs-site/site``. The order of the pages is ``nav`` of ``zensical.toml``. Exit code 1 when a link leads
+nowhere, a page asks another host, or ``nav`` does not name a page; the site is there all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scripts import llms
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = ROOT / ".docs-site"
 BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "NOTICE")
-"""Files of the project's root that are part of the site."""
+"""What of the project's root is part of the site."""
 CLASSES = "classes.md"
 """The page of what `memforest` exports, made from the docstrings."""
 _PAGE = re.compile(r'^ *"(.+\.md)",$')
@@ -30,8 +31,11 @@ _LINK = re.compile(
     r"```.*?^ *```|`[^`\n]+`|\[((?:`[^`\n]*`|[^\[\]`])*)\]\(([^)#\s]*)(#[^)\s]*)?\)", re.DOTALL | re.MULTILINE
 )
 _ASKED = re.compile(
-    r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link[^>]+rel=["']?(?:stylesheet|preconnect|icon)["']?[^>]*href=["']?(?:https?:)?//|@import|url\(["']?(?:https?:)?//"""
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//"""
+    r"""|<link\b(?![^>]*rel=["']?(?:canonical|next|prev))[^>]*href=["']?(?:https?:)?//"""
+    r"""|@import\b|\burl\(["']?(?:https?:)?//"""
 )
+"""What makes a browser ask another host; a link that somebody follows is none."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _PROBLEM = re.compile(r"^Warning: (.+)\n.*\[ (\S+?):(\d+):\d+ \]", re.MULTILINE)
 
@@ -78,22 +82,15 @@ def relinked(text: str, source: str) -> str:
 
 def classes(names: Sequence[str]) -> str:
     """Return the page of the exported classes and functions; a blocking class has the verbs of its twin."""
-    twins = [name for name in names if f"Async{name}" in names]
-    shown = [
-        f"::: memforest.{name}" + "\n    options:\n      members: false" * (name in twins)
-        for name in names
-        if name[0].isalpha()
+    rows = [
+        "# Classes",
+        "What `memforest` exports, from its docstrings. [The reference](reference.md) has the options of verbs.",
     ]
-    return (
-        "\n\n".join(
-            [
-                "# Classes",
-                "What `memforest` exports, from its docstrings. The verbs with their options in tables: [reference](reference.md).",
-                *shown,
-            ]
-        )
-        + "\n"
-    )
+    for name in names:
+        rows.append(f"::: memforest.{name}")
+        if f"Async{name}" in names:
+            rows[-1] += "\n    options:\n      members: false"
+    return "\n\n".join(rows) + "\n"
 
 
 def stage() -> list[str]:
@@ -119,13 +116,9 @@ def stage() -> list[str]:
 def main() -> int:
     """Build the site; print what is in it, and what is wrong with it."""
     more = stage()
-    tool = [
-        str(Path(sys.executable).with_name("zensical")),
-        "build",
-        "--config-file",
-        str(STAGE / "zensical.toml"),
-    ]
-    done = subprocess.run(tool, cwd=STAGE, capture_output=True, text=True, check=False)
+    zensical = Path(sys.executable).with_name("zensical")
+    command = [str(zensical), "build", "--config-file", str(STAGE / "zensical.toml")]
+    done = subprocess.run(command, cwd=STAGE, capture_output=True, text=True, check=False)
     said = _COLOUR.sub("", done.stdout + done.stderr)
     site = STAGE / "site"
     if done.returncode or not site.is_dir():
@@ -136,17 +129,15 @@ def main() -> int:
         shutil.copy(page, site / page.relative_to(STAGE / "pages"))
     llms.write(STAGE, site)
     built = [one for one in site.rglob("*") if one.is_file()]
+    html = [one for one in built if one.suffix in (".html", ".css")]
     problems += [
-        f"{one.name} asks another host"
-        for one in built
-        if one.suffix in (".html", ".css") and _ASKED.search(one.read_text(encoding="utf-8"))
+        f"{one.name}: asks another host" for one in html if _ASKED.search(one.read_text(encoding="utf-8"))
     ]
-    for page in more:
-        print(f"not in nav of zensical.toml: {page}")
-    print(*problems, sep="\n")
-    print(
-        f"{sum(one.suffix == '.html' for one in built)} pages, {sum(one.stat().st_size for one in built) / 1e6:.1f} MB: {site / 'index.html'}"
-    )
+    problems += [f"{page}: not in nav of zensical.toml" for page in more]
+    if problems:
+        print(*problems, sep="\n")
+    megabytes = sum(one.stat().st_size for one in built) / 1e6
+    print(f"{sum(one.suffix == '.html' for one in html)} pages, {megabytes:.1f} MB: {site / 'index.html'}")
     return 1 if problems else 0
 
 

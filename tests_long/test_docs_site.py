@@ -65,6 +65,23 @@ def test_links_lead_where_the_page_went(source: str, link: str, expected: str) -
     assert docs_site.relinked(link, source) == expected
 
 
+@pytest.mark.parametrize(
+    ("html", "asks"),
+    [
+        ('<script src="https://a.example/x.js">', True),
+        ('<img alt="a" src=//a.example/x.png>', True),
+        ('<link rel="stylesheet" href="https://a.example/x.css">', True),
+        ("a { background: url('http://a.example/x.png') }", True),
+        ('<a href="https://a.example/">', False),
+        ('<link rel="canonical" href="https://a.example/">', False),
+        ('<script src="assets/x.js">', False),
+    ],
+)
+def test_what_asks_another_host_is_found(html: str, asks: bool) -> None:
+    """Scripts, pictures and styles of another host are found; a link that somebody follows is none."""
+    assert bool(docs_site._ASKED.search(html)) is asks
+
+
 def test_the_page_of_classes_has_every_export() -> None:
     """Each public name is there; a blocking class shows no members, as its twin has them."""
     page = docs_site.classes(memforest.__all__)

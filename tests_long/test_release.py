@@ -96,9 +96,6 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     """Installed alone, `import memforest` needs no dependency; the command finds the dependencies of this environment."""
     home = tmp_path / "environment"
     venv.create(home, with_pip=False)
-    scheme = sysconfig.get_path(
-        "purelib", "venv" if "venv" in sysconfig.get_scheme_names() else None, {"base": str(home)}
-    )
     scripts = home / ("Scripts" if os.name == "nt" else "bin")
     python = str(scripts / "python")
     install = [
@@ -129,7 +126,8 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
     version, _, where = said(python, "-c", script).strip().partition(" ")
     assert version == memforest.__version__
     assert Path(where).is_relative_to(home)
-    Path(scheme, "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    packages = Path(where).parents[1]
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     assert memforest.__version__ in said(str(scripts / "memforest"), "--version")
     assert Path(said(python, "-c", script).strip().partition(" ")[2]).is_relative_to(home)
 
