@@ -36,7 +36,7 @@ def about(page: str) -> tuple[str, str]:
     title = re.search(r"^# (.+)$", page, re.MULTILINE)
     text = _NO_TEXT.sub("", page).strip().split("\n\n")[0]
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(text.split()))
-    return (title[1] if title else ""), re.split(r"(?<=[.:!?])\s+(?=\W*[A-Z`])", plain)[0]
+    return (title[1] if title else ""), re.split(r"(?<=[.:!?])\s+(?=\W*[A-Z`]|memforest)", plain)[0]
 
 
 def write(stage: Path, site: Path) -> None:

@@ -93,6 +93,7 @@ def test_a_page_is_told_in_a_sentence() -> None:
     """The title and the first sentence of the text, without comments, tables and code in front of it, links or marks."""
     page = "# Time\n\n<!-- a: b -->\n\n```sh\nx\n```\n\n| a |\n|---|\n\nRead [this](x.md) of\n`a.b`. And more.\n\nMore.\n"
     assert llms.about(page) == ("Time", "Read this of `a.b`.")
+    assert llms.about("# A\n\nIt is so, e.g. here. memforest too.\n") == ("A", "It is so, e.g. here.")
     assert llms.about("") == ("", "")
 
 
