@@ -4,6 +4,7 @@ const mend = () => {
   for (const one of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) one.tabIndex = 0;
   for (const one of document.querySelectorAll("nav.md-code__nav:not([role])")) one.setAttribute("role", "presentation");
   for (const one of document.querySelectorAll("thead")) if (!one.textContent.trim()) one.remove();
+  for (const one of document.querySelectorAll("th:empty")) one.replaceWith(document.createElement("td"));
 };
 new MutationObserver(mend).observe(document.body, { childList: true, subtree: true });
 mend();
