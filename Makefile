@@ -13,6 +13,7 @@
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
 #   make docs    write the generated blocks of docs/ anew
 #   make docs-site   the pages of docs/ as a site, in .docs-site/site
+#   make docs-site-check   that site in Chromium: axe, a phone's width, no other host, the search
 #   make demo-picture   docs/pictures/demo.svg anew, from what `make demo` prints
 #   make clean   remove what these targets made
 #
@@ -21,7 +22,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs docs-site demo-picture clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs docs-site docs-site-check demo-picture clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -115,6 +116,9 @@ $(VENV)-docs/.ready: Makefile
 # An environment of its own: what drives a browser is no part of the project's.
 ui-check: $(VENV)-ui/.ready
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/ui_check.py
+
+docs-site-check: docs-site $(VENV)-ui/.ready
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/docs_site_check.py
 
 screenshots: $(VENV)-ui/.ready
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/screenshots.py
