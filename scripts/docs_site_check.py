@@ -19,9 +19,11 @@ from pathlib import Path
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from scripts.docs_site import STAGE
-from scripts.ui_check import FLAGS, NARROW, SHOTS, WIDE, Found, opened
+from scripts.ui_check import FLAGS, NARROW, SHOTS, Found, opened
 
 SEARCHED = "encryption"
+WIDE = {"width": 1280, "height": 900}
+"""Wide enough for the menu to stand beside the page."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -59,12 +61,18 @@ def search(page: Page, root: str, found: Found) -> None:
 
 
 def check(browser: Browser, site: Path, found: Found) -> None:
-    """Serve the site on a free port of this machine, and look at it wide and light, narrow and dark."""
+    """Serve the site on a free port of this machine, and look at it wide and narrow, light and dark."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     root = f"http://127.0.0.1:{server.server_port}/"
     search(opened(browser, found, root).new_page(), root, found)
-    for kind, size, scheme in (("wide", WIDE, "light"), ("phone", NARROW, "dark")):
+    looks = (
+        ("wide", WIDE, "light"),
+        ("night", WIDE, "dark"),
+        ("phone", NARROW, "dark"),
+        ("day", NARROW, "light"),
+    )
+    for kind, size, scheme in looks:
         context = opened(browser, found, root, viewport=size, color_scheme=scheme)
         look(context.new_page(), root, site, kind, found)
         context.close()
