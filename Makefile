@@ -12,6 +12,9 @@
 #   make screenshots   the pictures of docs/inspector.md anew, from the memory of the demo
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
 #   make docs    write the generated blocks of docs/ anew
+#   make docs-site   the pages of docs/ as a site, in .docs-site/site
+#   make docs-site-check   that site in Chromium: axe, a phone's width, no other host, the search
+#   make demo-picture   docs/pictures/demo.svg anew, from what `make demo` prints
 #   make clean   remove what these targets made
 #
 #   make test PYTHON=python3.10            with another interpreter
@@ -19,7 +22,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs docs-site docs-site-check demo-picture clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -35,6 +38,7 @@ OTHER_SQLITE := pysqlite3==0.6.1
 SERVE_VENV ?= .venv-serve
 SERVE_TOOLS := schemathesis==4.32.5 openapi-python-client==0.29.1 mem0ai==2.2.1 openai==3.54.0
 BROWSER_CHECKS := playwright==1.65.2 axe-playwright-python==0.1.8
+SITE_TOOLS := zensical==0.0.73 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11 griffelib==2.4.1
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
@@ -48,6 +52,9 @@ SEEDS ?= 5
 
 demo: $(VENV)/.core
 	$(BIN)/memforest demo
+
+demo-picture: $(VENV)/.core
+	$(BIN)/python scripts/demo_picture.py
 
 test: $(VENV)/.dev
 	$(BIN)/python $(TESTS)
@@ -97,9 +104,21 @@ docs: $(VENV)/.dev
 	  tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py tests_long/test_compat_docs.py \
 	  tests_long/test_rest_examples.py
 
+# An environment of its own again; building asks nothing of the network.
+docs-site: $(VENV)-docs/.ready
+	PYTHONPATH=$(CURDIR) $(VENV)-docs/bin/python scripts/docs_site.py
+
+$(VENV)-docs/.ready: Makefile
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check $(SITE_TOOLS)
+	@touch $@
+
 # An environment of its own: what drives a browser is no part of the project's.
 ui-check: $(VENV)-ui/.ready
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/ui_check.py
+
+docs-site-check: docs-site $(VENV)-ui/.ready
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/docs_site_check.py
 
 screenshots: $(VENV)-ui/.ready
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/screenshots.py
@@ -110,7 +129,7 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui $(VENV)-docs .docs-site ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests tests_long benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:

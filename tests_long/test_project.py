@@ -11,7 +11,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -281,28 +280,6 @@ def test_importing_loads_no_model_and_no_front_end() -> None:
     script = f"import sys; from memforest import MemForest; print(*(one for one in {LATER!r} if one in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def test_the_wheel_holds_the_data(tmp_path: Path) -> None:
-    """A wheel built from here has every module and data file, the type marker and the licences, and no tests."""
-    pytest.importorskip("hatchling")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        names = set(packed.namelist())
-    ours = {
-        f"memforest/{p.relative_to(PACKAGE).as_posix()}"
-        for p in PACKAGE.rglob("*")
-        if p.is_file() and p.suffix != ".pyc"
-    }
-    assert "memforest/py.typed" in ours
-    assert ours - names == set()
-    assert {name.split("/")[0] for name in names} == {
-        "memforest",
-        f"memforest-{memforest.__version__}.dist-info",
-    }
-    assert {"LICENSE", "NOTICE"} <= {Path(name).name for name in names if "/licenses/" in name}
 
 
 def _spelled(*parts: str) -> str:
