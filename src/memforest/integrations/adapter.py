@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
+from math import exp
 from typing import Any, TypeVar
 
 from memforest import _sync
@@ -23,7 +24,7 @@ from memforest.importers.messages import HIDDEN, turns_of, with_placeholders
 from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
-from memforest.read.results import IngestResult, QueryResult
+from memforest.read.results import Evidence, IngestResult, QueryResult
 from memforest.times import one_line
 from memforest.write.turns import check_id, messages_of
 
@@ -97,6 +98,14 @@ def shown(result: QueryResult, max_tokens: int | None = None) -> str:
     return marked(f"{text}\nSources: {', '.join(told)}" if told else text)
 
 
+def scores(evidence: Sequence[Evidence]) -> list[float]:
+    """Return the scores of evidence, best first, within 0..1; what leads by its time has at least that of what follows."""
+    found = [0.0]
+    for one in reversed(evidence):
+        found.append(max(found[-1], 1 / (1 + exp(-max(-30.0, min(30.0, one.score))))))
+    return found[:0:-1]
+
+
 def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, Any]]:
     """Return the messages of any framework as turns for `add`, each with an id by which it is not stored twice.
 
@@ -128,7 +137,7 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
             seen[own] += 1
             given = message.get("id")
             told = f"{own}\n{number}" if given else f"{own}\n{seen[own]}"
-            digest = hashlib.sha256(told.encode()).hexdigest()[:12]
+            digest = hashlib.sha256(told.encode()).hexdigest()[:8]
             kept = {key: one for key, one in turn.items() if key not in ("text", "id")}
             turns.append({**kept, "content": text, "id": f"{str(given)[:900]}-{digest}" if given else digest})
     return turns
@@ -290,8 +299,8 @@ def entry_line(entry: Any) -> str:
     """Return one entry of a timeline as a dated line."""
     start = f"{entry.start:%Y-%m-%d}" if entry.start else "?"
     end = f" to {entry.end:%Y-%m-%d}" if entry.end else " on" if entry.kind == "state" else ""
-    what = f"{entry.attribute}: {entry.value}; " if entry.kind == "state" else ""
-    return f'{start}{end}: {one_line(what)}said: "{one_line(entry.text)}"'
+    what = f"{one_line(entry.attribute)}: {one_line(entry.value)}; " if entry.kind == "state" else ""
+    return f'{start}{end}: {what}said: "{one_line(entry.text)}"'
 
 
 def session_of(session_id: object) -> str:

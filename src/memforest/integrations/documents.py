@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from memforest.errors import InputError, MemForestError, NotFoundError
-from memforest.integrations.adapter import Bridge, clean
+from memforest.concurrency import Turns
+from memforest.errors import InputError, MemForestError, NotFoundError, SessionConflictError
+from memforest.integrations.adapter import Bridge, clean, scores
 from memforest.read.results import Evidence
 from memforest.read.views import ViewContext
 from memforest.settings import MAX_ID_CHARS, MAX_TOP_K
@@ -23,6 +24,8 @@ from memforest.store.sessions import SessionRow, find_session, list_sessions
 from memforest.write.turns import json_object
 
 UNREAD = "(a document that is not searched)"
+_TRIES = 5
+"""How often a document is written that another process is writing too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Documents:
     def __init__(self, bridge: Bridge, kind: str) -> None:
         self.bridge, self.kind = bridge, kind
         self._last: datetime | None = None
+        self._writing = Turns()
 
     def session_id(self, name: Sequence[str]) -> str:
         """Return the session of a document: its name as JSON, or its digest where that is too long."""
@@ -96,8 +100,23 @@ class Documents:
         Each is durable for itself: when some fail, the others are written.
 
         Raises:
+            InputError: if a value is not JSON; nothing was written.
             MemForestError: the first one of those that failed.
         """
+        async with self._writing.turn():
+            requests = await self._requests(puts)
+            for tries in range(_TRIES if requests else 0):
+                done = await self.bridge.forest.ingest_parallel(requests)
+                # Another process writes the same one.
+                again = [at for at, one in enumerate(done) if isinstance(one, SessionConflictError)]
+                requests = [requests[at] for at in again if tries < _TRIES - 1]
+                failed = [one for one in done if isinstance(one, MemForestError)]
+                if not requests and failed:
+                    raise failed[0]
+                if not requests:
+                    return
+
+    async def _requests(self, puts: Sequence[Put]) -> list[dict[str, Any]]:
         before: dict[tuple[str, str], datetime] = {}
         by_user = defaultdict(list)
         for one in puts:
@@ -106,11 +125,7 @@ class Documents:
             await self.bridge.user(user_id)
             for found in await self.find(user_id, names):
                 before[user_id, found.session_id] = found.created
-        requests = [self._request(one, before) for one in puts]
-        if requests:
-            for done in await self.bridge.forest.ingest_parallel(requests):
-                if isinstance(done, MemForestError):
-                    raise done
+        return [self._request(one, before) for one in puts]
 
     def _request(self, put: Put, before: Mapping[tuple[str, str], datetime]) -> dict[str, Any]:
         config, session_id, now = self.bridge.forest.config, self.session_id(put.name), self._now()
@@ -144,19 +159,23 @@ class Documents:
 
     async def delete(self, user_id: str, name: Sequence[str]) -> bool:
         """Delete a document with everything that was made of it; return whether there was one."""
-        try:
-            await self.bridge.forest.user(user_id).delete(session_id=self.session_id(name))
-        except NotFoundError:
-            return False
-        return True
+        async with self._writing.turn():
+            try:
+                await self.bridge.forest.user(user_id).delete(session_id=self.session_id(name))
+            except NotFoundError:
+                return False
+            return True
 
-    async def search(self, user_id: str, question: str, most: int, **options: Any) -> dict[str, list[Evidence]]:
-        """Return session id -> evidence from a user's documents, best first."""
+    async def search(
+        self, user_id: str, question: str, most: int, **options: Any
+    ) -> dict[str, list[tuple[float, Evidence]]]:
+        """Return session id -> evidence from a user's documents with its score in 0..1, best first."""
         how = {"top_k": min(MAX_TOP_K, most), "filters": {"kind": self.kind}, **options}
-        found: dict[str, list[Evidence]] = {}
-        for one in await self.bridge.forest.user(user_id).search(question, **how):
+        found: dict[str, list[tuple[float, Evidence]]] = {}
+        evidence = (await self.bridge.forest.user(user_id).search(question, **how)).evidence
+        for one, score in zip(evidence, scores(evidence), strict=True):
             for source in one.sources:
-                found.setdefault(source.session_id, []).append(one)
+                found.setdefault(source.session_id, []).append((score, one))
         return found
 
 

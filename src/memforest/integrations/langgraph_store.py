@@ -137,33 +137,30 @@ class MemForestStore(BaseStore):
     async def _search(self, op: SearchOp) -> list[SearchItem]:
         options = dict((op.filter or {}).get(ASKED) or {})
         wanted = {key: one for key, one in (op.filter or {}).items() if key != ASKED}
-        evidence, prefix = options.pop("evidence", False), op.namespace_prefix
+        evidence, prefix = options.pop("evidence", False), tuple(op.namespace_prefix)
         found, rest = list[tuple[float, SearchItem]](), list[SearchItem]()
-        for user_id in await self._users(prefix):
-            documents = [
-                one
+        users = await self._users(prefix)
+        for user_id in users:
+            documents = {
+                one.session_id: one
                 for one in await self._documents.find(user_id)
                 if one.name[:-1][: len(prefix)] == prefix and self._user(one.name[:-1]) == user_id
-                if all(_passes(one.value.get(key), asked) for key, asked in wanted.items())
-            ]
-            hits: Mapping[str, Any] = {}
+                if all(_passes(_field(one.value, key), asked) for key, asked in wanted.items())
+            }
             if op.query and op.query.strip() and documents:
                 most = MAX_TOP_K if wanted else 50 + 10 * (op.offset + op.limit)
                 hits = await self._documents.search(user_id, op.query, most, **options)
-            for one in documents:
-                told = hits.get(one.session_id) if one.indexed else None
-                if told:
-                    item = _item(one, SearchItem, score=max(each.score for each in told))
-                    if evidence:
-                        item.value = {**item.value, ASKED: [each.brief() for each in told]}
-                    found.append((-[*hits].index(one.session_id), item))
-                elif not options:
-                    rest.append(_item(one, SearchItem))
-        several = len({item.namespace[0] for _, item in found}) > 1
-        found.sort(key=lambda one: -one[1].score if several else -one[0])
-        return [item for _, item in found][op.offset : op.offset + op.limit] if options else (
-            [*(item for _, item in found), *rest][op.offset : op.offset + op.limit]
-        )
+                for session_id, told in hits.items():
+                    if session_id in documents and documents[session_id].indexed:
+                        item = _item(documents.pop(session_id), SearchItem, score=told[0][0])
+                        if evidence:
+                            item.value = {**item.value, ASKED: [one.brief() for _, one in told]}
+                        found.append((told[0][0], item))
+            if not options:
+                rest += [_item(one, SearchItem) for one in documents.values()]
+        if len(users) > 1:
+            found.sort(key=lambda one: -one[0])
+        return [*(item for _, item in found), *rest][op.offset : op.offset + op.limit]
 
     async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
@@ -191,6 +188,15 @@ def _matches(condition: Any, namespace: Namespace) -> bool:
         raise InputError(f"there is no match type {condition.match_type!r}; give 'prefix' or 'suffix'")
     part = namespace[:length] if condition.match_type == "prefix" else namespace[-length or len(namespace) :]
     return len(part) == length and all(asked in ("*", label) for asked, label in zip(path, part, strict=True))
+
+
+def _field(value: Mapping[str, Any], key: str) -> Any:
+    """Return a field of a value; a key that it has not may be a path with dots."""
+    if key in value or "." not in key:
+        return value.get(key)
+    first, _, rest = key.partition(".")
+    inner = value.get(first)
+    return _field(inner, rest) if isinstance(inner, Mapping) else None
 
 
 def _passes(value: Any, asked: Any) -> bool:
