@@ -18,7 +18,7 @@ from math import exp
 from typing import Any, TypeVar
 
 from memforest import _sync
-from memforest.errors import InputError, MemForestError, MissingPackageError
+from memforest.errors import ConfigError, InputError, MemForestError, MissingPackageError, NotFoundError
 from memforest.importers.files import Skips
 from memforest.importers.messages import HIDDEN, turns_of, with_placeholders
 from memforest.memory.blocking import MemForest
@@ -38,6 +38,9 @@ CONTEXT_TOKENS = 2000
 _RECALLED = re.compile(rf"<{MARK}>.*?(?:</{MARK}>|\Z)", re.DOTALL)
 _NUMBER = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 _INSTRUCTIONS = ("system", "developer")
+
+CALLERS = (ConfigError, InputError, NotFoundError)
+"""Errors of what a caller asks for; another question or option puts it right."""
 
 _log = logging.getLogger(__name__)
 
@@ -191,12 +194,18 @@ class Bridge:
             self._known.add(user_id)
         return self.forest.user(user_id)
 
-    async def safe(self, work: Awaitable[T], nothing: T) -> T:
-        """Return what some work returns; `nothing` where the memory fails, unless `strict`."""
+    async def safe(self, work: Awaitable[T], nothing: T, *, raises: tuple[type[MemForestError], ...] = CALLERS) -> T:
+        """Return what some work returns; `nothing` where the memory fails, unless `strict`.
+
+        Args:
+            work: the work.
+            nothing: what is returned in its place.
+            raises: errors that are raised always.
+        """
         try:
             return await work
         except MemForestError as exc:
-            if self.strict:
+            if self.strict or isinstance(exc, raises):
                 raise
             self.failures += 1
             log = _log.warning if self.failures == 1 else _log.debug
@@ -205,15 +214,15 @@ class Bridge:
 
     async def search(self, user_id: str, question: str, **options: Any) -> QueryResult | None:
         """Return evidence; None for a blank question, or where the memory fails."""
-        given = {**self.recall_options, **{name: one for name, one in options.items() if one is not None}}
-        given.pop("max_tokens", None)
-        memory, asked = self.forest.user(user_id), unmarked(question)
+        given = {name: one for name, one in {**self.recall_options, **options}.items() if one is not None}
+        memory, asked = self.forest.user(user_id), clean(unmarked(question))
         return await self.safe(memory.search(asked, **given), None) if asked else None
 
     async def recall(self, user_id: str, question: str, **options: Any) -> str:
         """Return what the memory has for a question, for a prompt: see `shown`; "" for nothing."""
-        result = await self.search(user_id, question, **options)
-        most = options.get("max_tokens") or self.recall_options.get("max_tokens")
+        given = {**self.recall_options, **options}
+        most = given.pop("max_tokens", None)
+        result = await self.search(user_id, question, **given)
         return shown(result, most) if result else ""
 
     async def remember(self, user_id: str, session_id: str, messages: Any, **options: Any) -> IngestResult | None:
@@ -224,7 +233,7 @@ class Bridge:
             memory = await self.user(user_id) if turns else None
             return await memory.add(turns, session_id=session_id, **options) if memory else None
 
-        return await self.safe(add(), None)
+        return await self.safe(add(), None, raises=())
 
     async def timeline(self, user_id: str, entity: str, attribute: str | None = None) -> str:
         """Return what is known of an entity in time order, a dated line an entry, marked; "" for nothing."""
@@ -281,7 +290,7 @@ async def told(work: Awaitable[str], nothing: str = "Nothing is known of that.")
     """Return what a tool tells a model; an argument that cannot be is told too, as the model can put it right."""
     try:
         return await work or nothing
-    except InputError as exc:
+    except CALLERS as exc:
         return f"Not possible: {exc}"
 
 
