@@ -100,7 +100,16 @@ class ConfigError(MemForestError, ValueError):
 
 
 class MissingPackageError(ConfigError, ModuleNotFoundError):
-    """The framework of an adapter is not installed, or not in a version that the adapter works with."""
+    """The framework of an adapter is not installed, or not in a version that the adapter works with.
+
+    Args:
+        message: which, and the line that installs it.
+        name: of the package.
+    """
+
+    def __init__(self, message: str, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class InputError(MemForestError, ValueError):

@@ -148,7 +148,7 @@ class Documents:
             "turns": [turn],
             "infer": put.text is not None,
             "replace": True,
-            "metadata": {self.kind: document, "kind": self.kind},
+            "metadata": {self.kind: document, "kind": self.kind, "indexed": put.text is not None},
         }
 
     def _now(self) -> datetime:
@@ -170,7 +170,7 @@ class Documents:
         self, user_id: str, question: str, most: int, **options: Any
     ) -> dict[str, list[tuple[float, Evidence]]]:
         """Return session id -> evidence from a user's documents with its score in 0..1, best first."""
-        how = {"top_k": min(MAX_TOP_K, most), "filters": {"kind": self.kind}, **options}
+        how = {"top_k": min(MAX_TOP_K, most), "filters": {"kind": self.kind, "indexed": True}, **options}
         found: dict[str, list[tuple[float, Evidence]]] = {}
         evidence = (await self.bridge.forest.user(user_id).search(question, **how)).evidence
         for one, score in zip(evidence, scores(evidence), strict=True):

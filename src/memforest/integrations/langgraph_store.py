@@ -151,7 +151,7 @@ class MemForestStore(BaseStore):
                 most = MAX_TOP_K if wanted else 50 + 10 * (op.offset + op.limit)
                 hits = await self._documents.search(user_id, op.query, most, **options)
                 for session_id, told in hits.items():
-                    if session_id in documents and documents[session_id].indexed:
+                    if session_id in documents:
                         item = _item(documents.pop(session_id), SearchItem, score=told[0][0])
                         if evidence:
                             item.value = {**item.value, ASKED: [one.brief() for _, one in told]}
