@@ -25,6 +25,7 @@ from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult, QueryResult
+from memforest.text import is_binary_looking
 from memforest.times import one_line
 from memforest.write.turns import check_id, messages_of
 
@@ -147,8 +148,9 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """Return a text as a turn can hold it: without NUL and halves of characters, and cut."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:most]
+    """Return a text as a turn can hold it: without NUL and halves of characters, and cut; "" for what is no text at all."""
+    made = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:most]
+    return "" if is_binary_looking(made) else made
 
 
 class Bridge:

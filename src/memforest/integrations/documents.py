@@ -129,7 +129,7 @@ class Documents:
 
     def _request(self, put: Put, before: Mapping[tuple[str, str], datetime]) -> dict[str, Any]:
         config, session_id, now = self.bridge.forest.config, self.session_id(put.name), self._now()
-        text = clean(put.text, config.max_turn_chars) if put.text and put.text.strip() else UNREAD
+        text = clean(put.text or "", config.max_turn_chars).strip() or UNREAD
         document = {
             "name": list(put.name),
             "value": put.value,
