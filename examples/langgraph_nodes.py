@@ -14,7 +14,9 @@ with tempfile.TemporaryDirectory() as folder, MemForest(folder, Config(clock=clo
     nodes = MemForestNodes(forest)
     graph = StateGraph(MemoryState)
     graph.add_node("recall", nodes.recall)
-    graph.add_node("model", lambda state: {"messages": [AIMessage(state["memory"] or "Noted.")]})  # your model
+    graph.add_node(
+        "model", lambda state: {"messages": [AIMessage(state["memory"] or "Noted.")]}
+    )  # your model
     graph.add_node("remember", nodes.remember)
     for one, other in ((START, "recall"), ("recall", "model"), ("model", "remember"), ("remember", END)):
         graph.add_edge(one, other)

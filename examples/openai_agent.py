@@ -25,12 +25,13 @@ async def main() -> None:
         forest = AsyncMemForest(folder, Config(clock=clock))
         for number, text in enumerate(["I live in Porto.", "I moved to Lisbon."]):
             session = MemForestSession(forest, user="bob", session_id=f"t{number}")
-            agent = Agent("helper", instructions=session.instructions("You help."), model=model, tools=memory_tools(forest, "bob"))
+            tools, told = memory_tools(forest, "bob"), session.instructions("You help.")
+            agent = Agent("helper", instructions=told, model=model, tools=tools)
             model.enqueue([noted()])
             await Runner.run(agent, text, session=session)
             clock.advance(days=150)
-        print("Now:", await session.bridge.recall("bob", "Where do I live?"))
-        print("Before:", await session.bridge.recall("bob", "Where do I live?", as_of="2023-02-01"))
+        print("Now:", (await forest.query("bob", "Where do I live?")).context())
+        print("Before:", (await forest.query("bob", "Where do I live?", as_of="2023-02-01")).context())
         await forest.close()
 
 

@@ -17,8 +17,10 @@ def model(messages: Any, info: Any) -> ModelResponse:
     """Answer with what was recalled; asked for earlier, call the tool. Put your model in its place."""
     last = messages[-1].parts[-1]
     if last.part_kind == "user-prompt" and "before" in last.content:
-        return ModelResponse(parts=[ToolCallPart("search_memory", {"query": "Where does bob live?", "as_of": "2023-02-01"})])
-    return ModelResponse(parts=[TextPart(last.content if last.part_kind == "tool-return" else info.instructions or "Noted.")])
+        asked = {"query": "Where does bob live?", "as_of": "2023-02-01"}
+        return ModelResponse(parts=[ToolCallPart("search_memory", asked)])
+    recalled = last.content if last.part_kind == "tool-return" else info.instructions
+    return ModelResponse(parts=[TextPart(recalled or "Noted.")])
 
 
 async def main() -> None:

@@ -12,7 +12,13 @@ import pytest_asyncio
 from memforest import AsyncMemForest, Config
 from memforest.testing import FrozenClock, HashEmbedder
 
-hypothesis.settings.register_profile("memforest", deadline=None, max_examples=6, stateful_step_count=12, suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.register_profile(
+    "memforest",
+    deadline=None,
+    max_examples=6,
+    stateful_step_count=12,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 hypothesis.settings.load_profile("memforest")
 
 

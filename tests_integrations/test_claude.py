@@ -16,7 +16,9 @@ from memforest import AsyncMemForest, Config, MemForest
 from memforest.integrations.claude import AsyncMemForestMemoryTool, MemForestMemoryTool
 from memforest.testing import FrozenClock, HashEmbedder
 
-PATHS = st.sampled_from(["/memories", "/memories/a.txt", "/memories/d", "/memories/d/b.md", "/memories/d/e/c", "/memories/.h"])
+PATHS = st.sampled_from(
+    ["/memories", "/memories/a.txt", "/memories/d", "/memories/d/b.md", "/memories/d/e/c", "/memories/.h"]
+)
 TEXTS = st.sampled_from(["", "one\n", "one\ntwo\none", "I live in Porto.\n", "aaa", "x\r\ny"])
 
 
@@ -104,7 +106,9 @@ async def test_no_path_leads_out(forest: AsyncMemForest, path: str) -> None:
             await tool.call(given)
 
 
-async def test_files_are_remembered_and_timelines_are_read(forest: AsyncMemForest, clock: FrozenClock) -> None:
+async def test_files_are_remembered_and_timelines_are_read(
+    forest: AsyncMemForest, clock: FrozenClock
+) -> None:
     """What a file says is found as memory, its entities have timelines, and nothing is left of it when it is deleted."""
     tool = AsyncMemForestMemoryTool(forest, "bob", strict=True)
     await tool.call({"command": "create", "path": "/memories/home.md", "file_text": "I live in Porto."})
@@ -114,7 +118,10 @@ async def test_files_are_remembered_and_timelines_are_read(forest: AsyncMemFores
     told = await tool.call({"command": "view", "path": "/memories/_timeline/bob.md"})
     assert "2023-01-09 to 2023-06-08" in told
     assert "bob.md" in await tool.call({"command": "view", "path": "/memories/_timeline"})
-    for command in ({"command": "delete", "path": "/memories/_timeline"}, {"command": "create", "path": "/memories/_timeline/x", "file_text": ""}):
+    for command in (
+        {"command": "delete", "path": "/memories/_timeline"},
+        {"command": "create", "path": "/memories/_timeline/x", "file_text": ""},
+    ):
         with pytest.raises(ToolError, match="cannot be written"):
             await tool.call(command)
     other = AsyncMemForestMemoryTool(forest, "eve", strict=True)

@@ -27,7 +27,9 @@ def test_an_example_runs(path: Path) -> None:
     if not _is_here(NEEDS[path.stem.partition("_")[0]]):
         pytest.skip("its framework is in the other environment")
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=200, check=False
+    )
     assert done.returncode == 0, done.stderr
     now, before = done.stdout.split("Before:")
     assert "Lisbon" in now.split("Now:")[1]

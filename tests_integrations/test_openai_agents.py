@@ -41,13 +41,17 @@ async def test_items_come_back_and_only_the_user_states(forest: AsyncMemForest) 
     assert await session.get_items(2) == ITEMS[-2:]
     assert await session.get_items(0) == []
     facts = await forest.user("app/bob").list()
-    assert [(fact.speaker, fact.text) for fact in facts if "live" in fact.text] == [("bob", "I live in Porto.")]
+    assert [(fact.speaker, fact.text) for fact in facts if "live" in fact.text] == [
+        ("bob", "I live in Porto.")
+    ]
 
 
 async def test_what_is_popped_or_cleared_is_not_known(forest: AsyncMemForest) -> None:
     """Nothing is left of an item that was taken away, nor of a cleared session."""
     session = MemForestSession(forest, "bob", "t1")
-    await session.add_items([{"role": "user", "content": "I live in Porto."}, {"role": "user", "content": "I like Sagres."}])
+    await session.add_items(
+        [{"role": "user", "content": "I live in Porto."}, {"role": "user", "content": "I like Sagres."}]
+    )
     assert await session.pop_item() == {"role": "user", "content": "I like Sagres."}
     assert (await forest.user("bob").verify(deleted=["Sagres"])).ok
     await session.clear_session()
@@ -72,7 +76,9 @@ async def test_concurrent_runs_on_one_session(forest: AsyncMemForest) -> None:
 async def test_an_agent_recalls(forest: AsyncMemForest) -> None:
     """The model sees what was said in another session; what was recalled is in no session."""
     text = ResponseOutputText(text="In Porto.", type="output_text", annotations=[], logprobs=[])
-    reply = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+    reply = ResponseOutputMessage(
+        id="m", type="message", role="assistant", status="completed", content=[text]
+    )
     model = ScriptedModel()
     model.enqueue([reply])
     await MemForestSession(forest, "bob", "t1").add_items(ITEMS[:1])
@@ -91,7 +97,9 @@ async def test_an_agent_recalls(forest: AsyncMemForest) -> None:
     assert not any("memforest-memory" in turn.text for turn in await forest.user("bob").turns("t2"))
 
 
-@pytest.mark.parametrize("item", [7, "x", {"role": "user", "content": object()}, {"role": "user", "content": "\ud800"}])
+@pytest.mark.parametrize(
+    "item", [7, "x", {"role": "user", "content": object()}, {"role": "user", "content": "\ud800"}]
+)
 async def test_an_item_that_cannot_be_kept_is_refused(forest: AsyncMemForest, item: Any) -> None:
     """All items of the call or none."""
     session = MemForestSession(forest, "bob", "t1")
@@ -113,7 +121,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.forest = AsyncMemForest(self.folder.name, Config(embedder=HashEmbedder()))
-        self.pairs = [(MemForestSession(self.forest, "bob", name), SQLiteSession(name)) for name in ("t1", "t2")]
+        self.pairs = [
+            (MemForestSession(self.forest, "bob", name), SQLiteSession(name)) for name in ("t1", "t2")
+        ]
 
     def teardown(self) -> None:
         """Close."""

@@ -39,7 +39,13 @@ async def test_a_run_recalls_and_is_kept_once(forest: AsyncMemForest, clock: Fro
         ("user", "I live in Porto.\n[image: https://example.org/cat.png, image/png]"),
         ("assistant", "Noted."),
     ]
-    await agent.run("I live in Porto.", deps="app/bob", conversation_id="t1", run_id="r1", message_history=result.all_messages()[:0])
+    await agent.run(
+        "I live in Porto.",
+        deps="app/bob",
+        conversation_id="t1",
+        run_id="r1",
+        message_history=result.all_messages()[:0],
+    )
     assert not any("memforest-memory" in turn.text for turn in await forest.user("app/bob").turns("t3"))
 
 
@@ -48,7 +54,11 @@ async def test_the_tools_are_called(forest: AsyncMemForest) -> None:
     agent = Agent(TestModel(), capabilities=[MemForestMemory(forest, user="bob", options={"strict": True})])
     await agent.run("I live in Porto.", conversation_id="t1")
     turns = await forest.user("bob").turns("t1")
-    assert {turn.speaker for turn in turns if turn.role == "tool"} == {"search_memory", "timeline", "remember"}
+    assert {turn.speaker for turn in turns if turn.role == "tool"} == {
+        "search_memory",
+        "timeline",
+        "remember",
+    }
     reader = Agent(TestModel(), capabilities=[MemForestMemory(forest, user="bob", writes=False)])
     before = await forest.user("bob").sessions()
     await reader.run("Hello.", conversation_id="t9")
@@ -67,9 +77,13 @@ async def test_a_tool_finds_what_was_so_then(forest: AsyncMemForest, clock: Froz
         if last.part_kind == "tool-return":
             replies.append(last.content)
             return ModelResponse(parts=[TextPart("In Porto.")])
-        return ModelResponse(parts=[ToolCallPart("search_memory", {"query": "Where does bob live?", "as_of": "2023-02-01"})])
+        return ModelResponse(
+            parts=[ToolCallPart("search_memory", {"query": "Where does bob live?", "as_of": "2023-02-01"})]
+        )
 
-    await Agent(FunctionModel(model), capabilities=[MemForestMemory(forest, user="bob")]).run("Where did I live?")
+    await Agent(FunctionModel(model), capabilities=[MemForestMemory(forest, user="bob")]).run(
+        "Where did I live?"
+    )
     assert "Porto" in replies[0]
     assert "Lisbon" not in replies[0]
 

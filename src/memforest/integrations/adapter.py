@@ -127,7 +127,9 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
     skips, tools, seen, turns = skips or Skips(), dict[str, str](), Counter[str](), list[dict[str, Any]]()
     for at, message in enumerate(messages_of(messages)):
         if not isinstance(message, Mapping):
-            raise InputError(f"message {at} is of the type {type(message).__name__}; give a message with role and content")
+            raise InputError(
+                f"message {at} is of the type {type(message).__name__}; give a message with role and content"
+            )
         if message.get("role") in _INSTRUCTIONS:
             skips.leave_out(HIDDEN)
             continue
@@ -177,7 +179,9 @@ class Bridge:
     ) -> None:
         self.forest = forest._async if isinstance(forest, MemForest) else forest
         if not isinstance(self.forest, AsyncMemForest):
-            raise InputError(f"forest is of the type {type(forest).__name__}; give an AsyncMemForest or a MemForest")
+            raise InputError(
+                f"forest is of the type {type(forest).__name__}; give an AsyncMemForest or a MemForest"
+            )
         self.strict, self.recall_options, self.failures = strict, dict(recall or {}), 0
         self._name, self._known = display_name, set[str]()
 
@@ -196,7 +200,9 @@ class Bridge:
             self._known.add(user_id)
         return self.forest.user(user_id)
 
-    async def safe(self, work: Awaitable[T], nothing: T, *, raises: tuple[type[MemForestError], ...] = CALLERS) -> T:
+    async def safe(
+        self, work: Awaitable[T], nothing: T, *, raises: tuple[type[MemForestError], ...] = CALLERS
+    ) -> T:
         """Return what some work returns; `nothing` where the memory fails, unless `strict`.
 
         Args:
@@ -227,7 +233,9 @@ class Bridge:
         result = await self.search(user_id, question, **given)
         return shown(result, most) if result else ""
 
-    async def remember(self, user_id: str, session_id: str, messages: Any, **options: Any) -> IngestResult | None:
+    async def remember(
+        self, user_id: str, session_id: str, messages: Any, **options: Any
+    ) -> IngestResult | None:
         """Keep the messages of a session that are new; None where none says anything, or the memory fails."""
 
         async def add() -> IngestResult | None:

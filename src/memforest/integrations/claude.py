@@ -68,7 +68,9 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
         return {one.name[0]: str(one.value) for one in await self._documents.find(self._user)}
 
     async def _put(self, files: Mapping[str, str]) -> None:
-        await self._documents.put([Put(self._user, (path,), text, text or None) for path, text in files.items()])
+        await self._documents.put(
+            [Put(self._user, (path,), text, text or None) for path, text in files.items()]
+        )
 
     async def _file(self, path: str, name: str) -> str:
         """Return the content of a file that is to be changed."""
@@ -89,7 +91,10 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
             return _numbered(path, files[name], command.view_range)
         if not _is_folder(files, name):
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        return _listing(path, {one.removeprefix(f"{name}/"): text for one, text in files.items() if one.startswith(f"{name}/")})
+        return _listing(
+            path,
+            {one.removeprefix(f"{name}/"): text for one, text in files.items() if one.startswith(f"{name}/")},
+        )
 
     async def _timeline(self, path: str, name: str, command: Any) -> str:
         memory = self._bridge.forest.user(self._user)
@@ -119,7 +124,9 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
         content = await self._file(path, name)
         places = [found.start() for found in re.finditer(f"(?={re.escape(old)})", content)]
         if not places:
-            raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
+            raise ToolError(
+                f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+            )
         if content.count(old) > 1:
             lines = ", ".join(str(content.count("\n", 0, at) + 1) for at in places)
             raise ToolError(
@@ -139,7 +146,9 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
         if lines[-1] == "":
             lines.pop()
         if not 0 <= at <= len(lines):
-            raise ToolError(f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}].")
+            raise ToolError(
+                f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
+            )
         lines.insert(at, command.insert_text.rstrip("\n"))
         text = "\n".join(lines)
         await self._put({name: text if text.endswith("\n") else f"{text}\n"})
@@ -172,7 +181,9 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
             raise ToolError(f"The path {command.old_path} does not exist")
         if new.startswith(f"{old}/"):
             raise ToolError(f"Cannot move {command.old_path} into itself")
-        await self._put({**_folders(files, new), **{f"{new}{one[len(old) :]}": text for one, text in moved.items()}})
+        await self._put(
+            {**_folders(files, new), **{f"{new}{one[len(old) :]}": text for one, text in moved.items()}}
+        )
         for one in moved:
             await self._documents.delete(self._user, (one,))
         return f"Successfully renamed {command.old_path} to {command.new_path}"

@@ -85,7 +85,8 @@ class Documents:
             Document(
                 tuple(at["name"]),
                 at["value"],
-                *(datetime.fromisoformat(at[when]) for when in ("created", "updated")),
+                datetime.fromisoformat(at["created"]),
+                datetime.fromisoformat(at["updated"]),
                 at["indexed"],
                 row.session_id,
             )
@@ -139,7 +140,9 @@ class Documents:
         }
         json_object({"value": put.value}, "the document")
         if json.loads(json.dumps(put.value)) != _listed(put.value):
-            raise InputError("the value has keys that are no texts, which JSON cannot hold; convert them first")
+            raise InputError(
+                "the value has keys that are no texts, which JSON cannot hold; convert them first"
+            )
         role = "user" if put.text is not None else "system"
         turn = {"role": role, "content": text, "timestamp": now, "id": now.isoformat()}
         return {
