@@ -85,7 +85,10 @@ def main() -> int:
     rows, whys, failed = list[str](), Counter[str](), 0
     for name, packages in (("first", FIRST), ("second", SECOND)):
         python = environment(name, packages)
-        jobs = [(package, "ours", ROOT / "tests_integrations", tests.split(), []) for package, tests in OURS[name].items()]
+        jobs = [
+            (package, "ours", ROOT / "tests_integrations", tests.split(), [])
+            for package, tests in OURS[name].items()
+        ]
         for package, tests in THEIRS.items() if name == "first" else ():
             source = source_of(python, package, version_of(python, package))
             more = ["-p", "suites", "--rootdir", ".", "-o", "asyncio_mode=auto"]
@@ -94,8 +97,15 @@ def main() -> int:
             counts, reasons = run(python, folder, tests, *options)
             whys += reasons
             failed += counts["failure"] + counts["error"]
-            figures = (sum(counts.values()), counts["passed"], counts["failure"] + counts["error"], counts["skipped"])
-            rows.append(f"| {package} {version_of(python, package)} | {whose} | {' | '.join(map(str, figures))} |")
+            figures = (
+                sum(counts.values()),
+                counts["passed"],
+                counts["failure"] + counts["error"],
+                counts["skipped"],
+            )
+            rows.append(
+                f"| {package} {version_of(python, package)} | {whose} | {' | '.join(map(str, figures))} |"
+            )
     print("| framework | whose tests | run | passed | failed | not applicable |\n|---|---|---|---|---|---|")
     print("\n".join(rows))
     for why, count in whys.most_common():

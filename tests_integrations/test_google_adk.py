@@ -17,7 +17,11 @@ async def test_a_session_is_kept_once_and_found(forest: AsyncMemForest) -> None:
     sessions, memory = InMemorySessionService(), MemForestMemoryService(forest, strict=True)
     session = await sessions.create_session(app_name="app", user_id="bob", session_id="t1")
     call = types.Part(function_call=types.FunctionCall(name="lookup", args={"q": "I live in Rome."}))
-    for author, part in (("user", types.Part(text="I live in Porto.")), ("helper", call), ("helper", types.Part(text="Noted."))):
+    for author, part in (
+        ("user", types.Part(text="I live in Porto.")),
+        ("helper", call),
+        ("helper", types.Part(text="Noted.")),
+    ):
         content = types.Content(role="user" if author == "user" else "model", parts=[part])
         await sessions.append_event(session, Event(author=author, content=content))
         await memory.add_session_to_memory(session)

@@ -11,7 +11,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
-from talk import QUESTIONS, SAID
 
 from memforest import AsyncMemForest, Config
 from memforest.integrations.claude import AsyncMemForestMemoryTool
@@ -21,6 +20,7 @@ from memforest.integrations.langgraph_store import MemForestStore
 from memforest.integrations.openai_agents import MemForestSession
 from memforest.integrations.pydantic_ai import MemForestMemory
 from memforest.testing import FrozenClock, HashEmbedder
+from talk import QUESTIONS, SAID
 
 Say = Callable[[AsyncMemForest, str, str, str], Awaitable[Any]]
 """Takes forest, user, session and what the user says."""
@@ -76,9 +76,13 @@ async def told(folder: Path, say: Say) -> tuple[list[Any], list[str]]:
             await say(forest, "bob", f"s{at}", text)
             clock.advance(minutes=1)
         clock.advance(days=75)
-    facts = sorted((one.statement, one.start, one.end, one.speaker) for one in await forest.user("bob").list(limit=200))
+    facts = sorted(
+        (one.statement, one.start, one.end, one.speaker) for one in await forest.user("bob").list(limit=200)
+    )
     asked = [await forest.ask("bob", question, as_of=as_of) for question, as_of in QUESTIONS]
-    found = await MemForestRetriever(forest=forest, user="bob", strict=True).ainvoke("Where does bob live?", as_of="2023-02-01")
+    found = await MemForestRetriever(forest=forest, user="bob", strict=True).ainvoke(
+        "Where does bob live?", as_of="2023-02-01"
+    )
     assert found[0].page_content == "I live in Porto."
     await forest.close()
     return facts, [str(one.answer) for one in asked]
@@ -108,7 +112,12 @@ async def test_nothing_crosses_from_user_to_user(forest: AsyncMemForest) -> None
         question = {"messages": [HumanMessage("Where do I live? Quito? Zanzibar?")]}
         seen = [
             await nodes.recall.ainvoke(question, config),
-            *[await tool.ainvoke({"query": other} if tool.name == "search_memory" else {"entity": user}, config) for tool in nodes.tools()],
+            *[
+                await tool.ainvoke(
+                    {"query": other} if tool.name == "search_memory" else {"entity": user}, config
+                )
+                for tool in nodes.tools()
+            ],
             [one.dict() for one in await store.asearch((user,), query=other, limit=99)],
             [one.model_dump() for one in await MemForestRetriever(forest=forest, user=user).ainvoke(other)],
             *[await MemForestSession(forest, user, f"s{number}").get_items() for number in range(5)],
