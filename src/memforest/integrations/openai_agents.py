@@ -109,9 +109,7 @@ class MemForestSession(SessionABC):
         """
 
         async def recalled(context: Any, agent: Any) -> str:
-            given: list[Any] = getattr(context, "turn_input", None) or await self.bridge.safe(
-                self.get_items(), []
-            )
+            given: Any = getattr(context, "turn_input", None) or await self.bridge.safe(self.get_items(), [])
             found = await self.bridge.recall(self.user, last_said(given), **options)
             return f"{text}\n\n{found}" if found else text
 
