@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import memforest
+from memforest.errors import MissingPackageError
 
 sre: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
@@ -36,7 +37,8 @@ _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "split
 def _modules() -> Iterator[ModuleType]:
     for one in pkgutil.walk_packages(memforest.__path__, "memforest."):
         if not one.name.endswith("__main__"):
-            yield importlib.import_module(one.name)
+            with suppress(MissingPackageError):  # an adapter, and its framework is not here
+                yield importlib.import_module(one.name)
 
 
 def _inside(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, re.Pattern[str]]]:
