@@ -11,6 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
+from talk import QUESTIONS, SAID
 
 from memforest import AsyncMemForest, Config
 from memforest.integrations.claude import AsyncMemForestMemoryTool
@@ -20,7 +21,6 @@ from memforest.integrations.langgraph_store import MemForestStore
 from memforest.integrations.openai_agents import MemForestSession
 from memforest.integrations.pydantic_ai import MemForestMemory
 from memforest.testing import FrozenClock, HashEmbedder
-from talk import QUESTIONS, SAID
 
 Say = Callable[[AsyncMemForest, str, str, str], Awaitable[Any]]
 """Takes forest, user, session and what the user says."""

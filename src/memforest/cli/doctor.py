@@ -20,8 +20,8 @@ from memforest import __version__
 from memforest.cli.call import Call, command, flag
 from memforest.cli.screen import Screen, clean, counted
 from memforest.config import Config
-from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ConfigError, ForeignStoreError, MemForestError, ModelError
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
+from memforest.errors import ForeignStoreError, MemForestError, ModelError
 from memforest.memory.blocking import MemForest
 from memforest.models.catalog import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.models.openai import OpenAIChat, OpenAIEmbedder
@@ -30,7 +30,6 @@ from memforest.ports import ChatRequest, Message
 from memforest.protection import Key
 from memforest.read.stored import Stats
 from memforest.read.views import unknown_note
-from memforest.reading.prompts import load_prompt
 from memforest.reading.timestamps import zone_note
 from memforest.store.connections import cipher_version, sqlite_abilities
 from memforest.store.directory import is_own_name, memory_files, owner_of
@@ -55,7 +54,7 @@ class Check:
 
 
 def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
-    """Check the chat models, with their steps and prompts and without keys; with `connect`, ask each for a word."""
+    """Check the chat models, with their steps and without keys; with `connect`, ask each for a word."""
     chat = config.chat
     if chat is None:
         yield Check("chat model", "ok", "none: every step is local")
@@ -65,26 +64,11 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
     for step in config.chat_steps:
         own = chat.for_step(step)
         steps.setdefault((own.base_url, own.model), []).append(step)
-    yield from _steps(config)
     for done in steps.values():
         endpoint = chat.for_step(done[0])
         work = "every step" if len(steps) == 1 else ", ".join(done)
         ask = partial(_reply, endpoint, done[0]) if connect else None
         yield _answers("chat model", endpoint, "chat", ask, behind=f", for {work}")
-
-
-def _steps(config: Config) -> Iterator[Check]:
-    """Check that the prompts of each step of the chat model can be read."""
-    for step in STEPS.values():
-        if step.name not in config.chat_steps:
-            continue
-        does = f"{step.name}: {step.does}"
-        try:
-            prompts = ", ".join(f"{id}@{load_prompt(id).version}" for id in step.prompts)
-        except ConfigError as exc:
-            yield Check("step", "broken", does, f"install its package again: {exc}")
-        else:
-            yield Check("step", "ok", f"{does} ({prompts})")
 
 
 def embedding_checks(config: Config, *, connect: bool) -> Iterator[Check]:

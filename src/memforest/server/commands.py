@@ -382,17 +382,13 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         raise StopCommand("the server could not be started; its log says why")
 
 
-class _Plain(logging.Formatter):
-    """A log formatter that writes only the class of an error: its message may quote texts, and its stack has paths."""
-
-    def formatException(self, ei: Any) -> str:
-        return f"  {ei[0].__name__}" if ei and ei[0] else ""
-
-
 def with_log(what: str) -> None:
     """Send the server's log to standard error: warnings, and with `requests` a line for each request."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Only the class of an error: its message may quote texts, and its stack has paths.
+    plain.formatException = lambda ei: f"  {ei[0].__name__}" if ei and ei[0] else ""  # type: ignore[method-assign]
+    handler.setFormatter(plain)
     ours = logging.getLogger(__name__.partition(".")[0])
     ours.addHandler(handler)
     ours.setLevel(logging.INFO if what == "requests" else logging.WARNING)
