@@ -261,8 +261,7 @@ def _without_hidden(
     made, places = corrections_at(tx, turns, NOW if at is None else at.known_ms)
     hidden: dict[int, set[bytes]] = {}
     for place in places:
-        decided = made[place.correction]
-        if decided.hides and decided.text != decided.said:  # else only its time is another
+        if (by := made[place.correction]).hides and by.text != by.said:  # else only its time is another
             hidden.setdefault(place.turn, set()).add(place.quote)
     texts = turns_with_ids(tx, hidden) if hidden else {}
     found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
