@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parent.parent / "examples" / "frameworks"
 NEEDS = {"langgraph": "langgraph", "langchain": "langchain_core", "openai": "agents", "pydantic": "pydantic_ai",
          "claude": "anthropic", "google": "google.adk", "mem0": "mem0"}  # fmt: skip
 

