@@ -21,10 +21,8 @@ from rich.text import Text
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "demo.svg"
 COLUMNS = 80
-SHOWN = ("1. ", "2. ", "4. ", "Where does Mateo live now?", "What is the name")
+SHOWN = ("1. ", "2. ", "3. ", "4. ", "Where does Mateo live now?", "What is the name")
 """How the paragraphs start that are shown; an ellipsis stands for those between them."""
-CUT = "made into"
-"""The line of a paragraph with which the rest of it is left out: seconds and sizes differ from run to run."""
 WIDE, HIGH, EDGE = 8.4, 19, 20
 """Pixels of a character and a line of 14 px, and around all of them."""
 _COLOURS = {2: "g", 5: "m", 6: "c"}
@@ -50,8 +48,7 @@ def chosen(printed: str) -> list[Text]:
     for paragraph in printed.strip("\n").split("\n\n"):
         texts = [Text.from_ansi(line) for line in paragraph.split("\n")]
         if texts[0].plain.startswith(SHOWN):
-            end = next((at for at, text in enumerate(texts) if text.plain.strip() == CUT), len(texts))
-            lines += [Text(), *texts[:end]] + [Text("…", "dim")] * (end < len(texts))
+            lines += [Text(), *texts]
         elif lines[-1].plain != "…":
             lines += [Text(), Text("…", "dim")]
     return lines

@@ -21,7 +21,6 @@ import click
 
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.call import Call, command, flag, takes
-from memforest.cli.ingest import draw_memories
 from memforest.cli.listing import draw_timeline
 from memforest.cli.screen import Screen, write_bar
 from memforest.errors import NotFoundError
@@ -30,10 +29,10 @@ from memforest.read.receipts import ImportedMemory
 from memforest.read.results import AskResult
 
 FILE = "nora_and_mateo.json"
-PEOPLE = ("Nora", "Mateo")
-SEARCHED = ("Where did Nora live before Bath?", "¿Quién perdió la apuesta en la boda de Lucía?")
+PERSON = "Mateo"
+SEARCHED = "Where did Nora live before Bath?"
 SHOWN_PIECES = 2
-SHOWN_KINDS = ("current", "as_of", "predecessor", "since", "who_said", "simple", "spanish", "unanswerable")
+SHOWN_KINDS = ("current", "as_of", "predecessor", "since", "simple", "unanswerable")
 """Of each of these kinds of question one is asked, unless all are."""
 
 
@@ -140,19 +139,16 @@ def _tour(
     screen.line(f"{script['title']}: {loaded.turns} messages in {loaded.sessions} conversations, for example")
     for turn in script["sessions"][0]["turns"][:2]:
         screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
-    screen.line("made into")
-    draw_memories(screen, [loaded], Path("a temporary directory") if keep is None else keep)
-    screen.heading("2. What changed, and when: where each of them lived")
-    for person in PEOPLE:
-        screen.line(person, "bold")
-        with suppress(NotFoundError):
-            draw_timeline(screen, list(memory.timeline(person, attribute="residence")))
+    screen.line(f"{loaded.facts_added} facts are made of them, without a model or a key.")
+    screen.heading(f"2. What changed, and when: where {PERSON} lived")
+    with suppress(NotFoundError):
+        draw_timeline(screen, list(memory.timeline(PERSON, attribute="residence")))
     screen.heading("3. What was said of it: search")
+    screen.line(SEARCHED, "bold magenta")
     asked = {one["question"]: one["reference_date"] for one in script["questions"]}
-    for question in SEARCHED:
-        screen.line(question, "bold magenta")
-        found = memory.search(question, reference_date=asked[question], top_k=SHOWN_PIECES)
-        draw_evidence(screen, found.evidence)
+    draw_evidence(
+        screen, memory.search(SEARCHED, reference_date=asked[SEARCHED], top_k=SHOWN_PIECES).evidence
+    )
     _draw_answers(screen, answers)
     screen.heading("5. Now you")
     folder = "./demo-memory" if keep is None else str(keep)
