@@ -243,8 +243,8 @@ def _folders(files: Mapping[str, str], name: str) -> dict[str, str]:
 
 def _parents(files: Mapping[str, str], path: str, name: str) -> None:
     """Raise if a file is where a folder would have to be."""
-    above = name
-    while (above := posixpath.dirname(above)) != ROOT:
+    parts = name.split("/")
+    for above in ("/".join(parts[:at]) for at in range(3, len(parts))):
         if above in files:
             raise ToolError(f"Cannot write {path}: {above} is a file")
 
