@@ -2,6 +2,7 @@
 
     MemForestError
     ├── ConfigError (ValueError)          a setting is wrong
+    │   └── MissingPackageError               a framework of an adapter is not installed, or too old or new
     ├── InputError (ValueError)           what the caller handed in is wrong; nothing was stored
     │   ├── TimestampError                a time is missing, unreadable or out of range
     │   └── IdempotencyError              an idempotency key came again with another request
@@ -62,6 +63,7 @@ __all__ = [
     "InputError",
     "IssuerUnavailableError",
     "MemForestError",
+    "MissingPackageError",
     "ModelError",
     "ModelRefusedError",
     "ModelRequestError",
@@ -95,6 +97,19 @@ class MemForestError(Exception):
 
 class ConfigError(MemForestError, ValueError):
     """A setting is wrong."""
+
+
+class MissingPackageError(ConfigError, ModuleNotFoundError):
+    """The framework of an adapter is not installed, or not in a version that the adapter works with.
+
+    Args:
+        message: which, and the line that installs it.
+        name: of the package.
+    """
+
+    def __init__(self, message: str, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class InputError(MemForestError, ValueError):

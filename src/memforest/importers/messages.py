@@ -233,6 +233,37 @@ def text_of(content: object, skips: Skips) -> str:
     return "\n".join(text for text in texts if text.strip())
 
 
+def with_placeholders(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message in which each image, sound and file among the parts of its content is a text with its name and type.
+
+    Example:
+        >>> part = {"type": "image", "mime_type": "image/png", "base64": "iVBORw0", "name": "cat.png"}
+        >>> with_placeholders({"role": "user", "content": ["Look:", part]})["content"]
+        ['Look:', {'type': 'text', 'text': '[image: cat.png, image/png]'}]
+    """
+    content = message.get("content")
+    return {**message, "content": [*map(_named, content)]} if isinstance(content, list) else message
+
+
+_TYPED = ("tool_use", "tool_result", *_UNSAID_PARTS, *_TEXT_PARTS)
+_FILE_NAME = "filename|name|title|file_name|display_name|file.filename|file_id|file.file_id|source.file_id"
+_FILE_TYPE = "mime_type|media_type|mimeType|source.media_type|input_audio.format|format"
+_PLACE = "image_url.url|image_url|url|source.url|file_url"
+
+
+def _named(part: Any) -> Any:
+    """Return a part as it is if it is a text or of a tool, else a text that names it; nothing of its data is kept."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or kind in _TYPED:
+        return part
+    place = str(at(part, _PLACE) or "")
+    data = re.match(r"data:([\w.+/-]{1,80})", place)
+    name = at(part, _FILE_NAME) or ("" if data else place)
+    told = [str(name)[:120], str(at(part, _FILE_TYPE) or (data[1] if data else ""))[:80]]
+    what = str(kind).removeprefix("input_").removesuffix("_url")
+    return {"type": "text", "text": f"[{what}: {', '.join(filter(None, told)) or 'without a name'}]"}
+
+
 _INNER = ("functionCall", "function_call", "functionResponse", "function_response", "toolCall", "toolResult", "toolInvocation",
           "tool_call")  # fmt: skip
 """Where a part has a call of a tool, or its result, as an object of its own."""
