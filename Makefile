@@ -8,6 +8,7 @@
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
+#   make integrations   the adapters of frameworks in two environments: the frameworks' own tests, ours, the examples, and a table
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make screenshots   the pictures of docs/inspector.md anew, from the memory of the demo
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
@@ -19,7 +20,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check screenshots gates docs clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check integrations ui-check screenshots gates docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -88,6 +89,10 @@ $(SERVE_VENV)/.tools: Makefile
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(SERVE_TOOLS)
 	@touch $@
 
+# The frameworks have dependencies of their own: most go together, and two need an environment apart.
+integrations:
+	$(PYTHON) tests_integrations/conformance.py
+
 # GATES="--only sizes,speed" chooses; see benchmarks/gates.py.
 gates: $(VENV)/.dev
 	$(BIN)/python benchmarks/gates.py $(GATES)
@@ -110,7 +115,7 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui .integrations ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests tests_long benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:

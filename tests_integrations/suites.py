@@ -18,7 +18,9 @@ from memforest import AsyncMemForest, Config
 from memforest.testing import HashEmbedder
 
 PRIVATE = "looks into tables, connections or locks of the replaced class"
-EMBEDDINGS = "counts on the scores of the embeddings that the test hands in; memforest has an embedder of its own"
+EMBEDDINGS = (
+    "counts on the scores of the embeddings that the test hands in; memforest has an embedder of its own"
+)
 NOT_APPLICABLE = {
     "test_embed_with_path": EMBEDDINGS,
     "test_embed_with_path_operation_config": EMBEDDINGS,
@@ -85,7 +87,9 @@ def _store_class() -> Any:
 
         @classmethod
         @asynccontextmanager
-        async def from_conn_string(cls, _place: str, *, index: Any = None, **_more: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+        async def from_conn_string(
+            cls, _place: str, *, index: Any = None, **_more: Any
+        ) -> AsyncIterator[Any]:  # type: ignore[override]
             """Yield a store."""
             yield cls(index=index)
 
@@ -114,7 +118,7 @@ def _session_class() -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put ours in the place of theirs, and skip what does not apply."""
     replaced: dict[str, Any] = {}
-    names = {name for item in items for name in vars(getattr(item, "module", None) or object) }
+    names = {name for item in items for name in vars(getattr(item, "module", None) or object)}
     if names & {"InMemoryStore", "SqliteStore", "AsyncSqliteStore"}:
         store, async_store = _store_class()
         replaced |= {"InMemoryStore": store, "SqliteStore": store, "AsyncSqliteStore": async_store}

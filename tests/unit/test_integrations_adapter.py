@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest import AsyncMemForest, Config
-from memforest.errors import InputError, MissingPackageError, StoreClosedError
+from memforest.errors import InputError, MissingPackageError, StoreError
 from memforest.importers.files import Skips
 from memforest.integrations.adapter import Bridge, last_said, marked, needs, read_messages, unmarked
 from memforest.integrations.documents import Documents, Put
@@ -121,16 +121,18 @@ async def test_fifty_rounds_of_recall_teach_nothing(forest: AsyncMemForest) -> N
 async def test_failures_of_memory_do_not_end_a_run(
     forest: AsyncMemForest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a closed store recall is empty and remembering nothing; it is logged once, counted, and raised if strict."""
+    """With a damaged file recall is empty and remembering nothing; it is logged once, counted, and raised if strict."""
     await Bridge(forest).remember("bob", "t1", [{"role": "user", "content": "I live in Porto."}])
     await forest.close()
+    for path in forest.directory.glob("*.db"):
+        path.write_bytes(b"no database " * 999)
     bridge = Bridge(forest)
     with caplog.at_level(logging.WARNING):
         assert await bridge.recall("bob", "Where do I live?") == ""
         assert await bridge.remember("bob", "t1", [{"role": "user", "content": "Hello there."}]) is None
     assert bridge.failures == 2
     assert len(caplog.records) == 1
-    with pytest.raises(StoreClosedError):
+    with pytest.raises(StoreError):
         await Bridge(forest, strict=True).recall("bob", "Where do I live?")
 
 

@@ -260,7 +260,7 @@ def _named(part: Any) -> Any:
     data = re.match(r"data:([\w.+/-]{1,80})", place)
     name = at(part, _FILE_NAME) or ("" if data else place)
     told = [str(name)[:120], str(at(part, _FILE_TYPE) or (data[1] if data else ""))[:80]]
-    what = str(kind).removeprefix("input_").removesuffix("_url")
+    what = str(kind).removeprefix("input_").removesuffix("_url").removesuffix("-url")
     return {"type": "text", "text": f"[{what}: {', '.join(filter(None, told)) or 'without a name'}]"}
 
 

@@ -25,6 +25,7 @@ from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult, QueryResult
+from memforest.text import is_binary_looking
 from memforest.times import one_line
 from memforest.write.turns import check_id, messages_of
 
@@ -126,7 +127,9 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
     skips, tools, seen, turns = skips or Skips(), dict[str, str](), Counter[str](), list[dict[str, Any]]()
     for at, message in enumerate(messages_of(messages)):
         if not isinstance(message, Mapping):
-            raise InputError(f"message {at} is of the type {type(message).__name__}; give a message with role and content")
+            raise InputError(
+                f"message {at} is of the type {type(message).__name__}; give a message with role and content"
+            )
         if message.get("role") in _INSTRUCTIONS:
             skips.leave_out(HIDDEN)
             continue
@@ -147,8 +150,9 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """Return a text as a turn can hold it: without NUL and halves of characters, and cut."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:most]
+    """Return a text as a turn can hold it: without NUL and halves of characters, and cut; "" for what is no text at all."""
+    made = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:most]
+    return "" if is_binary_looking(made) else made
 
 
 class Bridge:
@@ -175,7 +179,9 @@ class Bridge:
     ) -> None:
         self.forest = forest._async if isinstance(forest, MemForest) else forest
         if not isinstance(self.forest, AsyncMemForest):
-            raise InputError(f"forest is of the type {type(forest).__name__}; give an AsyncMemForest or a MemForest")
+            raise InputError(
+                f"forest is of the type {type(forest).__name__}; give an AsyncMemForest or a MemForest"
+            )
         self.strict, self.recall_options, self.failures = strict, dict(recall or {}), 0
         self._name, self._known = display_name, set[str]()
 
@@ -194,7 +200,9 @@ class Bridge:
             self._known.add(user_id)
         return self.forest.user(user_id)
 
-    async def safe(self, work: Awaitable[T], nothing: T, *, raises: tuple[type[MemForestError], ...] = CALLERS) -> T:
+    async def safe(
+        self, work: Awaitable[T], nothing: T, *, raises: tuple[type[MemForestError], ...] = CALLERS
+    ) -> T:
         """Return what some work returns; `nothing` where the memory fails, unless `strict`.
 
         Args:
@@ -225,7 +233,9 @@ class Bridge:
         result = await self.search(user_id, question, **given)
         return shown(result, most) if result else ""
 
-    async def remember(self, user_id: str, session_id: str, messages: Any, **options: Any) -> IngestResult | None:
+    async def remember(
+        self, user_id: str, session_id: str, messages: Any, **options: Any
+    ) -> IngestResult | None:
         """Keep the messages of a session that are new; None where none says anything, or the memory fails."""
 
         async def add() -> IngestResult | None:

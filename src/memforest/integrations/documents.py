@@ -85,7 +85,8 @@ class Documents:
             Document(
                 tuple(at["name"]),
                 at["value"],
-                *(datetime.fromisoformat(at[when]) for when in ("created", "updated")),
+                datetime.fromisoformat(at["created"]),
+                datetime.fromisoformat(at["updated"]),
                 at["indexed"],
                 row.session_id,
             )
@@ -129,7 +130,7 @@ class Documents:
 
     def _request(self, put: Put, before: Mapping[tuple[str, str], datetime]) -> dict[str, Any]:
         config, session_id, now = self.bridge.forest.config, self.session_id(put.name), self._now()
-        text = clean(put.text, config.max_turn_chars) if put.text and put.text.strip() else UNREAD
+        text = clean(put.text or "", config.max_turn_chars).strip() or UNREAD
         document = {
             "name": list(put.name),
             "value": put.value,
@@ -139,7 +140,9 @@ class Documents:
         }
         json_object({"value": put.value}, "the document")
         if json.loads(json.dumps(put.value)) != _listed(put.value):
-            raise InputError("the value has keys that are no texts, which JSON cannot hold; convert them first")
+            raise InputError(
+                "the value has keys that are no texts, which JSON cannot hold; convert them first"
+            )
         role = "user" if put.text is not None else "system"
         turn = {"role": role, "content": text, "timestamp": now, "id": now.isoformat()}
         return {

@@ -15,7 +15,7 @@ with needs(("langchain-core", "1.8", "2")):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import ConfigDict, PrivateAttr
+    from pydantic import ConfigDict, Field, PrivateAttr
 
 __all__ = ["MemForestRetriever"]
 
@@ -39,7 +39,7 @@ class MemForestRetriever(BaseRetriever):
     forest: AsyncMemForest | MemForest
     user: str
     k: int = 10
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     strict: bool = False
     _bridge: Bridge = PrivateAttr()
 

@@ -80,7 +80,9 @@ class MemForestNodes:
 
         async def timeline(entity: str, config: RunnableConfig, attribute: str | None = None) -> str:
             """Tell what is known of a person or thing in time order, with what was so before."""
-            return await told(self.bridge.timeline(check_id(self._user(config), "user_id"), entity, attribute))
+            return await told(
+                self.bridge.timeline(check_id(self._user(config), "user_id"), entity, attribute)
+            )
 
         return [
             StructuredTool.from_function(func=waiting(each), coroutine=each)

@@ -104,10 +104,15 @@ class MemForestStore(BaseStore):
                 puts[op.namespace, str(op.key)] = op
                 results.append(None)
             else:
-                raise InputError(f"there is no operation {type(op).__name__}; give GetOp, PutOp, SearchOp or ListNamespacesOp")
+                raise InputError(
+                    f"there is no operation {type(op).__name__}; give GetOp, PutOp, SearchOp or ListNamespacesOp"
+                )
         kept = {at: op for at, op in puts.items() if op.value is not None}
         await self._documents.put(
-            [Put(self._one(op.namespace), (*at[0], at[1]), op.value, self._text(op)) for at, op in kept.items()]
+            [
+                Put(self._one(op.namespace), (*at[0], at[1]), op.value, self._text(op))
+                for at, op in kept.items()
+            ]
         )
         for (namespace, key), op in puts.items():
             if op.value is None:
@@ -123,7 +128,11 @@ class MemForestStore(BaseStore):
 
     async def _users(self, prefix: Namespace) -> list[str]:
         """Return the users who may have namespaces with a prefix."""
-        return await self._documents.bridge.forest.list_users() if self._user(prefix) is None else [self._one(prefix)]
+        return (
+            await self._documents.bridge.forest.list_users()
+            if self._user(prefix) is None
+            else [self._one(prefix)]
+        )
 
     def _text(self, op: PutOp) -> str | None:
         """Return what is read of a value; None where it is not to be found."""
@@ -207,9 +216,7 @@ def _passes(value: Any, asked: Any) -> bool:
         return isinstance(value, Mapping) and all(_passes(value.get(key), one) for key, one in asked.items())
     if isinstance(asked, (list, tuple)):
         return (
-            isinstance(value, (list, tuple))
-            and len(value) == len(asked)
-            and all(map(_passes, value, asked))
+            isinstance(value, (list, tuple)) and len(value) == len(asked) and all(map(_passes, value, asked))
         )
     return bool(value == asked)
 

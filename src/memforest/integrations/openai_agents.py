@@ -109,14 +109,16 @@ class MemForestSession(SessionABC):
         """
 
         async def recalled(context: Any, agent: Any) -> str:
-            given = getattr(context, "turn_input", None) or await self.bridge.safe(self.get_items(), [])
+            given: list[Any] = getattr(context, "turn_input", None) or await self.bridge.safe(self.get_items(), [])
             found = await self.bridge.recall(self.user, last_said(given), **options)
             return f"{text}\n\n{found}" if found else text
 
         return recalled
 
 
-def memory_tools(forest: AsyncMemForest | MemForest, user: str, *, writes: bool = True, **options: Any) -> list[FunctionTool]:
+def memory_tools(
+    forest: AsyncMemForest | MemForest, user: str, *, writes: bool = True, **options: Any
+) -> list[FunctionTool]:
     """Return tools for one user's memory: search, timeline and remember; without the last where nothing is to be written."""
     return [function_tool(each) for each in Bridge(forest, **options).tools(user, writes=writes)]
 
@@ -124,7 +126,9 @@ def memory_tools(forest: AsyncMemForest | MemForest, user: str, *, writes: bool 
 def _turn(item: Any, number: int) -> dict[str, Any]:
     """Return an item as a turn."""
     if not isinstance(item, Mapping):
-        raise InputError(f"item {number} is of the type {type(item).__name__}; give a mapping, as the SDK has them")
+        raise InputError(
+            f"item {number} is of the type {type(item).__name__}; give a mapping, as the SDK has them"
+        )
     kept = json_object({_ITEM: dict(item)}, f"item {number}")
     content = item.get("content")
     if isinstance(content, list) or item.get("type") not in (None, "message"):

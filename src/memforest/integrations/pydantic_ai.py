@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memforest.importers.messages import typed
 from memforest.integrations.adapter import Bridge, needs, session_of
 from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
-from memforest.importers.messages import typed
 from memforest.write.turns import check_id
 
 with needs(("pydantic-ai-slim", "2.68", "3")):
@@ -92,7 +92,9 @@ def _messages(found: list[ModelMessage], run_id: str) -> Iterator[dict[str, Any]
         for part in message["parts"]:
             content = part.get("content")
             if part["part_kind"] == "user-prompt" and isinstance(content, list):
-                parts += [one if isinstance(one, str) else {**one, "type": one.get("kind")} for one in content]
+                parts += [
+                    one if isinstance(one, str) else {**one, "type": one.get("kind")} for one in content
+                ]
             elif part["part_kind"] != "retry-prompt":
                 parts += typed(part)
         role = "user" if message["kind"] == "request" else "assistant"

@@ -1,0 +1,119 @@
+"""One conversation through every adapter: the same facts, the same answers, and nothing of another user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+from talk import QUESTIONS, SAID
+
+from memforest import AsyncMemForest, Config
+from memforest.integrations.claude import AsyncMemForestMemoryTool
+from memforest.integrations.langchain import MemForestRetriever
+from memforest.integrations.langgraph import MemForestNodes
+from memforest.integrations.langgraph_store import MemForestStore
+from memforest.integrations.openai_agents import MemForestSession
+from memforest.integrations.pydantic_ai import MemForestMemory
+from memforest.testing import FrozenClock, HashEmbedder
+
+Say = Callable[[AsyncMemForest, str, str, str], Awaitable[Any]]
+"""Takes forest, user, session and what the user says."""
+
+
+async def directly(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Say it without an adapter."""
+    said = [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
+    await forest.user(user).add(said, session_id=session)
+
+
+async def by_nodes(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Say it to a graph."""
+    messages = [HumanMessage(text, id=text), AIMessage("Noted.", id=f"{text}!")]
+    config: Any = {"configurable": {"thread_id": session, "user_id": user}}
+    await MemForestNodes(forest, strict=True).remember.ainvoke({"messages": messages}, config)
+
+
+async def by_store(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Put it into a store."""
+    await MemForestStore(forest).aput((user, session), text, {"text": text})
+
+
+async def by_session(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Add it to a session of the OpenAI Agents SDK."""
+    items: Any = [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
+    await MemForestSession(forest, user, session).add_items(items)
+
+
+async def by_agent(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Say it to an agent of pydantic-ai."""
+    memory = MemForestMemory(forest, user=user, options={"strict": True})
+    agent = Agent(TestModel(call_tools=[], custom_output_text="Noted."), capabilities=[memory])
+    await agent.run(text, conversation_id=session)
+
+
+async def by_file(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Write it into a file, as Claude would."""
+    path = f"/memories/{session}/{text.replace(' ', '-')}md"
+    tool = AsyncMemForestMemoryTool(forest, user, strict=True)
+    await tool.call({"command": "create", "path": path, "file_text": text})
+
+
+DOORS: list[Say] = [by_nodes, by_store, by_session, by_agent, by_file]
+
+
+async def told(folder: Path, say: Say) -> tuple[list[Any], list[str]]:
+    """Return the facts and the answers of a memory to which the conversation was told in one way."""
+    clock = FrozenClock("2023-01-09T09:00:00+00:00")
+    forest = AsyncMemForest(folder, Config(embedder=HashEmbedder(), clock=clock))
+    for at, said in enumerate(SAID):
+        for text in said:
+            await say(forest, "bob", f"s{at}", text)
+            clock.advance(minutes=1)
+        clock.advance(days=75)
+    facts = sorted((one.statement, one.start, one.end, one.speaker) for one in await forest.user("bob").list(limit=200))
+    asked = [await forest.ask("bob", question, as_of=as_of) for question, as_of in QUESTIONS]
+    found = await MemForestRetriever(forest=forest, user="bob", strict=True).ainvoke("Where does bob live?", as_of="2023-02-01")
+    assert found[0].page_content == "I live in Porto."
+    await forest.close()
+    return facts, [str(one.answer) for one in asked]
+
+
+@pytest.mark.parametrize("say", DOORS)
+async def test_every_door_makes_the_same_memory(tmp_path: Path, say: Say) -> None:
+    """Facts and answers are those of the same conversation without an adapter."""
+    facts, answers = await told(tmp_path / "a", directly)
+    own_facts, own_answers = await told(tmp_path / "b", say)
+    assert own_facts == facts
+    assert own_answers == answers
+    assert "Berlin" in answers[0]
+    assert "Porto" in answers[1]
+
+
+async def test_nothing_crosses_from_user_to_user(forest: AsyncMemForest) -> None:
+    """Two users through every door, one after the other: nobody's recall has a word of the other."""
+    secrets = {"bob": "Zanzibar", "eve": "Quito"}
+    for number, say in enumerate(DOORS):
+        for user, place in secrets.items():
+            await say(forest, user, f"s{number}", f"I live in {place} number {number}.")
+    crossings = 0
+    for user, other in (("bob", "Quito"), ("eve", "Zanzibar")):
+        nodes, store = MemForestNodes(forest), MemForestStore(forest)
+        config: Any = {"configurable": {"thread_id": "t", "user_id": user}}
+        question = {"messages": [HumanMessage("Where do I live? Quito? Zanzibar?")]}
+        seen = [
+            await nodes.recall.ainvoke(question, config),
+            *[await tool.ainvoke({"query": other} if tool.name == "search_memory" else {"entity": user}, config) for tool in nodes.tools()],
+            [one.dict() for one in await store.asearch((user,), query=other, limit=99)],
+            [one.model_dump() for one in await MemForestRetriever(forest=forest, user=user).ainvoke(other)],
+            *[await MemForestSession(forest, user, f"s{number}").get_items() for number in range(5)],
+            await AsyncMemForestMemoryTool(forest, user).call({"command": "view", "path": "/memories"}),
+        ]
+        crossings += sum(json.dumps(one, default=str).count(other) for one in seen)
+        assert secrets[user] in json.dumps(seen, default=str)
+    assert crossings == 0
