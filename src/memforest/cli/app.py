@@ -68,6 +68,14 @@ SECTIONS = {
             "Look into the memories of --dir in a browser, until Ctrl-C.",
         ),
         "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
+        "claude-code": (
+            "memforest.integrations.claude_code_install",
+            "Give Claude Code this memory: install, uninstall, status.",
+        ),
+        "hook": (
+            "memforest.integrations.claude_code_install",
+            "Answer a hook of Claude Code; a plugin runs it, not you.",
+        ),
     },
     "Maintain": {
         "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),

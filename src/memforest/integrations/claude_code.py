@@ -26,13 +26,16 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+from memforest.errors import MemForestError
 
 if TYPE_CHECKING:
     from memforest.integrations.adapter import Bridge
@@ -62,11 +65,10 @@ RECALL_TOKENS = 1200
 MOST_ASKED = 2000
 """Most characters of a prompt that are searched for."""
 DEFAULT_SERVER = "http://127.0.0.1:8420"
-_HERE = ("127.0.0.1", "localhost", "::1")
 _OLD_S = 90 * 86_400
 
 
-class HookError(Exception):
+class HookError(MemForestError):
     """Why a hook did nothing; `memforest claude-code status` tells it."""
 
 
@@ -88,17 +90,17 @@ class Place:
     key: str | None = None
     config: str | None = None
 
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> Place:
-        """Return the place that options name, without dashes; what they do not name is as the environment says."""
-        env = {**os.environ, **{f"MEMFOREST_{name.upper()}": one for name, one in given.items()}}
-        if not (directory := env.get("MEMFOREST_DIR")):
-            from platformdirs import user_data_path
+    @property
+    def is_here(self) -> bool:
+        """Whether the server would be one of this machine."""
+        return urlsplit(self.server).hostname in ("127.0.0.1", "localhost", "::1")
 
-            directory = str(user_data_path("memforest", appauthor=False))
-        names = ("USER", "SERVER", "SERVER_KEY", "CONFIG")
-        user, server, key, config = (env.get(f"MEMFOREST_{one}") or None for one in names)
-        return cls(Path(directory).expanduser(), user, server or DEFAULT_SERVER, key, config)
+    @classmethod
+    def of(cls, options: Sequence[str]) -> Place:
+        """Return the place that the options of `options` name; the environment has the key."""
+        given = dict(zip(options[::2], options[1::2], strict=True))
+        server, key = given.get("--server", DEFAULT_SERVER), os.environ.get("MEMFOREST_SERVER_KEY")
+        return cls(Path(given["--dir"]), given.get("--user"), server, key, given.get("--config"))
 
     def options(self) -> list[str]:
         """Return the options that name this place; the key is no part of them."""
@@ -140,7 +142,6 @@ class Place:
             HookError: if it does not answer, or refuses.
         """
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
-        from urllib.parse import quote, urlsplit
 
         at = urlsplit(self.server)
         if at.scheme not in ("http", "https") or not at.hostname:
@@ -165,7 +166,7 @@ class Place:
             raise HookError(f"the server at {self.server} does not answer: {type(exc).__name__}") from exc
         finally:
             made.close()
-        if status == 404 and at.hostname in _HERE:
+        if status == 404 and self.is_here:
             return None
         raise HookError(f"the server at {self.server} answered {status}, or does not run")
 
@@ -181,11 +182,9 @@ class Notes:
 
     def read(self) -> dict[str, Any]:
         """Return it; nothing where there is none, or it is damaged."""
-        try:
-            found = json.loads(self.file.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        with suppress(OSError, ValueError, TypeError):
+            return dict(json.loads(self.file.read_bytes()))
+        return {}
 
     def write(self, **what: Any) -> None:
         """Change some of it, and delete the notes of sessions that nobody has gone on with for 90 days.
@@ -311,8 +310,7 @@ def keep(session: str, transcript: object, place: Place) -> None:
     if not path.is_relative_to(config_folder().resolve()) or path.suffix != ".jsonl" or not path.is_file():
         raise HookError(f"there is no transcript {str(transcript)[:200]!r} in {config_folder()}")
     notes = Notes(place, session)
-    begin = notes.read().get("offset")
-    for behind, turns in _rounds(path, begin if isinstance(begin, int) and begin >= 0 else 0):
+    for behind, turns in _rounds(path, notes.read().get("offset", 0)):
         _add(turns, session, user, place)
         notes.write(offset=behind)
 
@@ -330,10 +328,8 @@ def _rounds(path: Path, behind: int) -> Iterator[tuple[int, list[Mapping[str, An
             source = SourceFile(path.name, partial(io.BytesIO, lines), is_named=True)
             found = LAYOUTS["claude-code"].read(FileReader(source, ReadOptions(), shape="lines"))
             behind += len(lines)
-            yield (
-                behind,
-                [one for part in found for one in part.turns if one.get("role") in ("user", "assistant")],
-            )
+            said = (one for part in found for one in part.turns if one.get("role") in ("user", "assistant"))
+            yield behind, list(said)
 
 
 def _add(turns: list[Mapping[str, Any]], session: str, user: str, place: Place) -> None:
@@ -351,9 +347,8 @@ def _add(turns: list[Mapping[str, Any]], session: str, user: str, place: Place) 
 def run(event: str, place: Place) -> None:
     """Answer a hook on standard input and output, and end the process: with 0, in time, and silent if anything fails."""
     limit = KEEP_S if event == KEEP else LIMIT_S
-    late = "it took too long; a running `memforest serve` answers at once"
-    for seconds, do, args in ((limit - 0.1, _failed, (place, event, late)), (limit, os._exit, (0,))):
-        timer = threading.Timer(seconds, do, args)
+    late = (place, event, "it took too long; a running `memforest serve` answers at once")
+    for timer in (threading.Timer(limit - 0.1, _failed, late), threading.Timer(limit, os._exit, (0,))):
         timer.daemon = True
         timer.start()
     try:
@@ -378,7 +373,4 @@ def _now() -> datetime:
 
 
 if __name__ == "__main__":
-    run(
-        sys.argv[1],
-        Place.of({k.lstrip("-"): one for k, one in zip(sys.argv[2::2], sys.argv[3::2], strict=False)}),
-    )
+    run(sys.argv[1], Place.of(sys.argv[2:]))
