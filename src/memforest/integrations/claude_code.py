@@ -52,7 +52,7 @@ EVENTS = {
 """What a hook is called here -> its event in Claude Code."""
 KEEP = "keep"
 """What the process is called that a hook starts to keep turns."""
-LIMIT_S = 1.7
+LIMIT_S = 1.8
 """Seconds until a hook gives up; starting Python takes part of the 2 that it may take."""
 SERVER_S = 1.2
 """Seconds that a server has for an answer."""
