@@ -157,9 +157,10 @@ def test_new_turns_of_the_user_and_the_assistant_are_kept_once(place: Place, tra
     Notes(place, SESSION).file.unlink()
     keep(SESSION, str(transcript), place)
     assert texts(place) == whole
-    Notes(place, SESSION).write(offset=10**9)  # the file was cut since
+    Notes(place, SESSION).write(offset=10**9)
+    transcript.write_text(line("user", "The file was written anew.", 9))
     keep(SESSION, str(transcript), place)
-    assert texts(place) == whole
+    assert texts(place) == [*whole, ("ana", "The file was written anew.")]
 
 
 def test_fifty_rounds_of_recall_keep_nothing_that_was_recalled(place: Place, transcript: Path) -> None:
@@ -407,9 +408,9 @@ def test_a_large_transcript_is_read_from_where_the_last_hook_ended(place: Place,
     keep(SESSION, str(transcript), place)
     assert texts(place) == [("ana", "It uses Celsius.")]
     say(transcript, line("user", "Now it uses Kelvin.", 101))
-    began = time.process_time()
+    changed = transcript.read_bytes().replace(b"It uses Celsius.", b"It uses Newtons.")
+    transcript.write_bytes(changed)  # which nobody sees who does not read it again
     keep(SESSION, str(transcript), place)
-    assert time.process_time() - began < 1
     say(transcript, line("user", "And now Rankine.", 102))
     code, out, err, took = hook(place, "stop", json.dumps(payload("stop", transcript)).encode())
     assert (code, out, err) == (0, b"", b"")

@@ -21,6 +21,7 @@ from memforest import __version__
 from memforest.cli.call import Call, StopCommand, give_up_output, global_options
 from memforest.errors import MemForestError
 
+_CLAUDE = "memforest.integrations.claude_code"
 SECTIONS = {
     "Start": {
         "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
@@ -68,14 +69,8 @@ SECTIONS = {
             "Look into the memories of --dir in a browser, until Ctrl-C.",
         ),
         "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
-        "claude-code": (
-            "memforest.integrations.claude_code_install",
-            "Give Claude Code this memory: install, uninstall, status.",
-        ),
-        "hook": (
-            "memforest.integrations.claude_code_install",
-            "Answer a hook of Claude Code; a plugin runs it, not you.",
-        ),
+        "claude-code": (f"{_CLAUDE}_install", "Give Claude Code this memory, or take it away."),
+        "hook": (f"{_CLAUDE}_install", "Answer a hook of Claude Code."),
     },
     "Maintain": {
         "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),

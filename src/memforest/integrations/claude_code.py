@@ -128,7 +128,7 @@ class Place:
         return known[0]
 
     def ask(
-        self, user: str, what: str = "", body: Mapping[str, Any] | None = None, seconds: float = SERVER_S
+        self, user: str, what: str = "", body: Mapping[str, Any] | None = None, seconds: float | None = None
     ) -> Any:
         """Return what the server answers; None where this machine has none that knows the user, and the memory is opened here.
 
@@ -136,7 +136,7 @@ class Place:
             user: whose memory.
             what: a path below that of the user.
             body: is sent by POST; without one it is a GET.
-            seconds: how long it may take.
+            seconds: how long it may take; `SERVER_S` when not given.
 
         Raises:
             HookError: if it does not answer, or refuses.
@@ -147,7 +147,7 @@ class Place:
         if at.scheme not in ("http", "https") or not at.hostname:
             raise HookError(f"{self.server!r} is no address of a server, such as {DEFAULT_SERVER}")
         made = (HTTPSConnection if at.scheme == "https" else HTTPConnection)(
-            at.hostname, at.port, timeout=seconds
+            at.hostname, at.port, timeout=seconds or SERVER_S
         )
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -248,10 +248,9 @@ def recall(asked: str, place: Place, said_by: str | None) -> str:
     """
     from memforest.integrations.marks import marked, unmarked
 
-    asked, user = unmarked(asked), place.whose()
-    how: dict[str, Any] = {"max_tokens": RECALL_TOKENS} | ({"said_by": said_by} if said_by else {})
-    if not asked:
+    if not (asked := unmarked(asked)):
         return ""
+    user, how = place.whose(), {"max_tokens": RECALL_TOKENS} | ({"said_by": said_by} if said_by else {})
     got = place.ask(user, "/context", {"question": asked, **how})
     if got is not None:
         return marked(str(got["context"])) if isinstance(got, dict) and got.get("context") else ""
@@ -328,8 +327,8 @@ def _rounds(path: Path, behind: int) -> Iterator[tuple[int, list[Mapping[str, An
             source = SourceFile(path.name, partial(io.BytesIO, lines), is_named=True)
             found = LAYOUTS["claude-code"].read(FileReader(source, ReadOptions(), shape="lines"))
             behind += len(lines)
-            said = (one for part in found for one in part.turns if one.get("role") in ("user", "assistant"))
-            yield behind, list(said)
+            turns = (one for part in found for one in part.turns)
+            yield behind, [one for one in turns if one.get("role") in ("user", "assistant")]
 
 
 def _add(turns: list[Mapping[str, Any]], session: str, user: str, place: Place) -> None:

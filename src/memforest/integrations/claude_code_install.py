@@ -62,21 +62,19 @@ def hook(call: Call, event: str, server: str) -> None:
 
 @group()
 def claude_code(call: Call) -> None:
-    """Give Claude Code this memory, or take it away: as a plugin in its skills directory."""
+    """Give Claude Code this memory, or take it away; see docs/claude-code.md."""
 
 
 @command(group=claude_code)
 @_server
-@click.option(
-    "--mcp/--no-mcp", default=True, show_default=True, help="Also give it the tools of `memforest mcp`."
-)
+@flag("--no-mcp", help="Without the tools of `memforest mcp`.")
 @_yes
-def install(call: Call, server: str, mcp: bool, yes: bool) -> None:
+def install(call: Call, server: str, no_mcp: bool, yes: bool) -> None:
     """Write the plugin: hooks, and the tools of `memforest mcp`. Shows what changes, and asks."""
     place = _place(call, server)
     place = replace(place, user=place.whose())
-    tools = mcp and place.is_here and find_spec("mcp") is not None
-    if mcp and not tools:
+    tools = not no_mcp and place.is_here and find_spec("mcp") is not None
+    if not (no_mcp or tools):
         call.complain("without the tools: they need the extra [mcp], and a memory on this machine")
     _change(call, plugin(place, mcp=tools), yes)
 
@@ -100,15 +98,12 @@ def status(call: Call, server: str) -> None:
     told["directory"] = str(place.directory)
     try:
         user = told["user"] = place.whose()
-        told["server"] = (
-            place.server if place.ask(user) else "none knows this user; each hook opens the memory"
-        )
+        told["server"] = place.server if place.ask(user) else "none; each hook opens the memory"
     except HookError as exc:
         told["problem"] = str(exc)
     told |= {f"last failure: {name}": one for name, one in Notes(place, "last").read().items()}
-    call.show(
-        told, lambda screen: screen.table(("bold", ""), [(name, str(one)) for name, one in told.items()])
-    )
+    rows = [(name, str(one)) for name, one in told.items()]
+    call.show(told, lambda screen: screen.table(("bold", ""), rows))
 
 
 def folder() -> Path:
