@@ -258,7 +258,7 @@ def recall(asked: str, place: Place, said_by: str | None) -> str:
 
 
 def _here(place: Place, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
-    """Return what is done with the memories of the directory, in this process."""
+    """Return what is done with the memories of the directory, in this process; without the reranker, for which there is no time."""
     import asyncio
 
     from memforest.config import load_default_config
@@ -266,7 +266,9 @@ def _here(place: Place, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
     from memforest.memory.forest import AsyncMemForest
 
     async def work() -> T:
-        async with AsyncMemForest(place.directory, load_default_config(file=place.config)) as forest:
+        async with AsyncMemForest(
+            place.directory, load_default_config(file=place.config, reranker=None)
+        ) as forest:
             return await do(Bridge(forest, strict=True))
 
     return asyncio.run(work())
