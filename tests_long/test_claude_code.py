@@ -85,7 +85,7 @@ def say(path: Path, *lines: str) -> None:
 
 
 def payload(event: str, transcript: object = "", **more: Any) -> dict[str, Any]:
-    """Return what Claude Code sends, in the shape of its reference."""
+    """Return what Claude Code 2.1.332 sent when it ran the plugin, with other ids and paths."""
     shared = {
         "session_id": SESSION,
         "transcript_path": str(transcript),
@@ -93,9 +93,9 @@ def payload(event: str, transcript: object = "", **more: Any) -> dict[str, Any]:
         "hook_event_name": EVENTS[event],
     }
     own: Mapping[str, dict[str, Any]] = {
-        "session-start": {"source": "startup", "model": "claude-sonnet-4-6"},
+        "session-start": {"prompt_id": "5b7c", "source": "compact", "model": "claude-sonnet-4-6"},
         "prompt": {"permission_mode": "default", "prompt_id": "5b7c", "prompt": "Which unit does the kiln use?"},
-        "pre-compact": {"trigger": "auto", "custom_instructions": ""},
+        "pre-compact": {"prompt_id": "5b7c", "trigger": "manual", "custom_instructions": None},
         "stop": {
             "permission_mode": "default", "prompt_id": "5b7c", "effort": {"level": "high"}, "stop_hook_active": False,
             "last_assistant_message": "Done.", "background_tasks": [], "session_crons": [],
