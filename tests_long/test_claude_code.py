@@ -307,7 +307,15 @@ def said_more(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "address", ["ftp://127.0.0.1", "127.0.0.1:8420", "http://", "http://memory.invalid:1"]
+    "address",
+    [
+        "ftp://127.0.0.1",
+        "127.0.0.1:8420",
+        "http://",
+        "http://memory.invalid:1",
+        "http://[",
+        "http://127.0.0.1:99999",
+    ],
 )
 def test_an_address_that_leads_nowhere_is_said(
     place: Place, address: str, monkeypatch: pytest.MonkeyPatch
@@ -318,7 +326,7 @@ def test_an_address_that_leads_nowhere_is_said(
         raise socket.gaierror("unknown host")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(HookError, match=r"no address of a server|does not answer"):
+    with pytest.raises(HookError, match="does not answer"):
         answer("prompt", payload("prompt"), Place(place.directory, "ana", address))
 
 
@@ -356,9 +364,9 @@ def test_no_failure_is_seen_by_a_session(place: Place, transcript: Path) -> None
         ("session-end", b"[" * 100_000, "Recursion"),
         ("pre-compact", b"{}", "no session_id"),
         (KEEP, json.dumps(payload("stop")).encode(), "no transcript"),
-        ("prompt", asked, "no address of a server"),
+        ("prompt", asked, "does not answer: KeyError"),
     ):
-        where = place if why != "no address of a server" else Place(place.directory, "ana", "nowhere")
+        where = place if "KeyError" not in why else Place(place.directory, "ana", "nowhere")
         code, out, err, took = hook(where, event, sent)
         assert (code, out, err) == (0, b"", b""), event
         assert took < SLOW

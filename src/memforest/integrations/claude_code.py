@@ -27,7 +27,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -122,63 +122,51 @@ class Place:
 
         known = survey(self.directory, Key.of(load_default_config(file=self.config).key)).users
         if len(known) != 1:
-            raise HookError(
-                f"nobody is named, and {len(known)} users have a memory: give --user or MEMFOREST_USER"
-            )
+            raise HookError(f"nobody is named, and {len(known)} users have a memory: give --user")
         return known[0]
 
-    def ask(
-        self, user: str, what: str = "", body: Mapping[str, Any] | None = None, seconds: float | None = None
-    ) -> Any:
+    def ask(self, user: str, what: str = "", body: Any = None, seconds: float = 0.0) -> Any:
         """Return what the server answers; None where this machine has none that knows the user, and the memory is opened here.
 
         Args:
             user: whose memory.
             what: a path below that of the user.
-            body: is sent by POST; without one it is a GET.
-            seconds: how long it may take; `SERVER_S` when not given.
+            body: is sent as JSON by POST; without one it is a GET.
+            seconds: how long it may take; `SERVER_S` for 0.
 
         Raises:
             HookError: if it does not answer, or refuses.
         """
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-        at = urlsplit(self.server)
-        if at.scheme not in ("http", "https") or not at.hostname:
-            raise HookError(f"{self.server!r} is no address of a server, such as {DEFAULT_SERVER}")
-        made = (HTTPSConnection if at.scheme == "https" else HTTPConnection)(
-            at.hostname, at.port, timeout=seconds or SERVER_S
-        )
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        path = f"{at.path.rstrip('/')}/v1/users/{quote(user, safe='')}{what}"
+        method, sent = ("GET", None) if body is None else ("POST", json.dumps(body))
         try:
-            made.request(
-                "GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers
-            )
-            got = made.getresponse()
-            status, read = got.status, got.read()
+            at = urlsplit(self.server)
+            kind = {"http": HTTPConnection, "https": HTTPSConnection}[at.scheme]
+            with closing(kind(str(at.hostname), at.port, timeout=seconds or SERVER_S)) as made:
+                made.request(
+                    method, f"{at.path.rstrip('/')}/v1/users/{quote(user, safe='')}{what}", sent, headers
+                )
+                got = made.getresponse()
+                status, read = got.status, got.read()
             if status < 300:
                 return json.loads(read)
         except ConnectionRefusedError:
             status = 404
-        except (OSError, HTTPException, ValueError) as exc:
-            raise HookError(f"the server at {self.server} does not answer: {type(exc).__name__}") from exc
-        finally:
-            made.close()
+        except (OSError, HTTPException, ValueError, KeyError) as exc:
+            raise HookError(f"the server {self.server!r} does not answer: {exc!r}") from exc
         if status == 404 and self.is_here:
             return None
-        raise HookError(f"the server at {self.server} answered {status}, or does not run")
+        raise HookError(f"the server {self.server!r} answered {status}, or does not run")
 
 
 class Notes:
     """What is remembered of one session, or with "last" of the last failure: a small JSON object in a file."""
 
     def __init__(self, place: Place, session: str) -> None:
-        import hashlib
-
-        name = session if session == "last" else hashlib.sha256(session.encode()).hexdigest()[:24]
-        self.file = place.directory / "claude-code" / f"{name}.json"
+        self.file = place.directory / "claude-code" / f"{quote(session, safe='')[:100]}.json"
 
     def read(self) -> dict[str, Any]:
         """Return it; nothing where there is none, or it is damaged."""
@@ -265,10 +253,10 @@ def _here(place: Place, do: Callable[[Bridge], Coroutine[Any, Any, T]]) -> T:
     from memforest.integrations.adapter import Bridge
     from memforest.memory.forest import AsyncMemForest
 
+    config = load_default_config(file=place.config, reranker=None)
+
     async def work() -> T:
-        async with AsyncMemForest(
-            place.directory, load_default_config(file=place.config, reranker=None)
-        ) as forest:
+        async with AsyncMemForest(place.directory, config) as forest:
             return await do(Bridge(forest, strict=True))
 
     return asyncio.run(work())

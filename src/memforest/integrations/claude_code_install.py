@@ -23,15 +23,7 @@ import click
 
 from memforest import __version__
 from memforest.cli.call import Call, StopCommand, command, flag, group, takes
-from memforest.integrations.claude_code import (
-    DEFAULT_SERVER,
-    EVENTS,
-    HookError,
-    Notes,
-    Place,
-    config_folder,
-    run,
-)
+from memforest.integrations import claude_code as hooks
 from memforest.store.files import new_file
 
 TIMEOUT_S = 5
@@ -39,25 +31,27 @@ TIMEOUT_S = 5
 ABOUT = "Remembers what was said in earlier sessions, with memforest on this machine."
 _MANIFEST, _HOOKS, _SERVERS = ".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json"
 
-_server = takes("--server", of="URL", envvar="MEMFOREST_SERVER", default=DEFAULT_SERVER, show_default=True,
+_server = takes("--server", of="URL", envvar="MEMFOREST_SERVER", default=hooks.DEFAULT_SERVER, show_default=True,
                 help="A running `memforest serve`; MEMFOREST_SERVER_KEY has its key. [MEMFOREST_SERVER]")  # fmt: skip
 _yes = flag("--yes", help="Do not ask.")
 
 
-def _place(call: Call, server: str) -> Place:
+def _place(call: Call, server: str) -> hooks.Place:
     config = None if call.config_file is None else str(call.config_file.absolute())
-    return Place(call.folder.absolute(), call.user, server, os.environ.get("MEMFOREST_SERVER_KEY"), config)
+    return hooks.Place(
+        call.folder.absolute(), call.user, server, os.environ.get("MEMFOREST_SERVER_KEY"), config
+    )
 
 
 @command()
-@click.argument("event", type=click.Choice(list(EVENTS)))
+@click.argument("event", type=click.Choice(list(hooks.EVENTS)))
 @_server
 def hook(call: Call, event: str, server: str) -> None:
     """Answer a hook of Claude Code: its JSON on standard input, the answer on standard output.
 
     Whatever fails, it says nothing and ends with 0, in 2 seconds; `memforest claude-code status` tells what failed last.
     """
-    run(event, _place(call, server))
+    hooks.run(event, _place(call, server))
 
 
 @group()
@@ -93,25 +87,25 @@ def status(call: Call, server: str) -> None:
     place, told = _place(call, server), dict[str, Any](plugin=str(folder()), installed=False)
     with suppress(OSError, ValueError, LookupError):
         line = json.loads((folder() / _HOOKS).read_bytes())["hooks"]["Stop"][0]["hooks"][0]["command"]
-        place = Place.of(shlex.split(line)[4:])
+        place = hooks.Place.of(shlex.split(line)[4:])
         told["installed"] = True
     told["directory"] = str(place.directory)
     try:
         user = told["user"] = place.whose()
         told["server"] = place.server if place.ask(user) else "none; each hook opens the memory"
-    except HookError as exc:
+    except hooks.HookError as exc:
         told["problem"] = str(exc)
-    told |= {f"last failure: {name}": one for name, one in Notes(place, "last").read().items()}
+    told |= {f"last failure: {name}": one for name, one in hooks.Notes(place, "last").read().items()}
     rows = [(name, str(one)) for name, one in told.items()]
     call.show(told, lambda screen: screen.table(("bold", ""), rows))
 
 
 def folder() -> Path:
     """Return where the plugin is."""
-    return config_folder() / "skills" / "memforest"
+    return hooks.config_folder() / "skills" / "memforest"
 
 
-def plugin(place: Place, *, mcp: bool) -> dict[str, str | None]:
+def plugin(place: hooks.Place, *, mcp: bool) -> dict[str, str | None]:
     """Return the plugin's files: name -> text, or None for one that it does not have.
 
     Args:
@@ -126,7 +120,7 @@ def plugin(place: Place, *, mcp: bool) -> dict[str, str | None]:
     tools = ["-m", "memforest", "--dir", str(place.directory), "--user", place.whose(), "mcp"]
     made: dict[str, Any] = {
         _MANIFEST: {"name": "memforest", "version": __version__, "description": ABOUT},
-        _HOOKS: {"hooks": {theirs: [{"hooks": [handler(event)]}] for event, theirs in EVENTS.items()}},
+        _HOOKS: {"hooks": {theirs: [{"hooks": [handler(event)]}] for event, theirs in hooks.EVENTS.items()}},
         _SERVERS: {"mcpServers": {"memory": {"command": sys.executable, "args": tools}}} if mcp else None,
     }
     return {name: one and json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in made.items()}
@@ -149,9 +143,8 @@ def _change(call: Call, files: dict[str, str | None], yes: bool) -> None:
         raise click.UsageError("nobody can be asked here: give --yes")
     for path, new in changes.items() if not call.as_json else ():
         before, after = ((one or "").splitlines() for one in (old[path], new))
-        click.echo(
-            "\n".join(difflib.unified_diff(before, after, str(path), str(path), "now", "then", lineterm=""))
-        )
+        lines = difflib.unified_diff(before, after, str(path), str(path), "now", "then", lineterm="")
+        click.echo("\n".join(lines))
     if changes and not yes:
         click.confirm("Write this?", abort=True, err=True)
     for path, new in changes.items():
