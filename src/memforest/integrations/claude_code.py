@@ -54,7 +54,7 @@ KEEP = "keep"
 """What the process is called that a hook starts to keep turns."""
 LIMIT_S = 1.8
 """Seconds until a hook gives up; starting Python takes part of the 2 that it may take."""
-SERVER_S = 1.2
+SERVER_S = 1.4
 """Seconds that a server has for an answer."""
 KEEP_S = 600.0
 """Seconds that keeping may take, outside of the session."""
