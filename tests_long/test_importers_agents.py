@@ -166,8 +166,8 @@ def test_a_file_without_times_asks_for_one(tmp_path: Path) -> None:
 def test_what_is_left_out_of_claude_code_is_counted() -> None:
     """Commands and their echo, what is not shown, helpers, and a question that was asked anew with its answer."""
     assert read(DATA / "claude_code.jsonl")[1].left_out == {
-        "note of the program": 6,
-        "system or hidden message": 4,
+        "note of the program": 5,
+        "system or hidden message": 5,
         "message of another branch": 2,
         "reasoning of the model": 1,
         "image, sound or file": 1,

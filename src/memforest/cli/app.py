@@ -65,6 +65,8 @@ SECTIONS = {
         "mcp": ("server.commands", "Give an agent this memory, by the Model Context Protocol."),
         "inspect": ("server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),
         "keys": ("server.commands", "Make, list and revoke the keys of a server."),
+        "claude-code": ("integrations.claude_code_install", "Give Claude Code this memory, or take it away."),
+        "hook": ("integrations.claude_code_install", "Answer a hook of Claude Code."),
     },
     "Measure": {
         "eval": ("evaluation.commands", "Measure memories by benchmarks, or by your own questions."),

@@ -410,7 +410,9 @@ def group(*given: Callable[[Any], Any], alone: bool = False) -> Callable[[Callab
                 function(call, **options)
 
         entered.__doc__ = function.__doc__
-        named = click.group(function.__name__, invoke_without_command=alone, no_args_is_help=False)
+        named = click.group(
+            function.__name__.replace("_", "-"), invoke_without_command=alone, no_args_is_help=False
+        )
         return named(options(*given, shared_options)(entered))
 
     return decorate

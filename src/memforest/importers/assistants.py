@@ -387,7 +387,7 @@ def _kimi_log(records: Sequence[_Record]) -> list[_Record]:
 
 _AGENT: Mapping[str, re.Pattern[str]] = {"user": _NOTES}
 _CLAUDE_CODE = Layout(
-    session="sessionId|session_id", each=True, role="message.role|attachment.type", content="message.content|attachment.prompt", id="uuid",
+    session="sessionId|session_id", each=True, role="attachment.type|type", content="message.content|attachment.prompt", id="uuid",
     parent="parentUuid|logicalParentUuid", notes=_AGENT,
     hidden="isSidechain isMeta isCompactSummary isVisibleInTranscriptOnly isApiErrorMessage attachment.commandMode!prompt",
 )  # fmt: skip
@@ -398,7 +398,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "claude": Layout("chat_messages", "uuid|id", role="sender", content="attachments content files", id="uuid", parent="parent_message_uuid",
                      current="current_leaf_message_uuid", began="created_at", title="name", replay=_with_attachments),
     "claude-code": _CLAUDE_CODE,
-    "qwen-code": replace(_CLAUDE_CODE, content="message.parts"),
+    "qwen-code": replace(_CLAUDE_CODE, role="message.role", content="message.parts"),
     "codex": Layout(session="payload.id|payload.session_id|id", role="payload.role|payload.type|role|type",
                     content="payload.content|payload|content|", id=NOWHERE, began="payload.timestamp|timestamp", notes=_AGENT, replay=_codex_log),
     "copilot": Layout(session="data.sessionId", role="type", content="data", hidden="data.parentToolCallId data.source!user", notes=_AGENT),

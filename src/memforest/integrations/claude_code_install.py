@@ -1,0 +1,161 @@
+"""`memforest hook` and `memforest claude-code`: answer Claude Code's hooks, and tell it of them.
+
+Claude Code is told by a plugin in the user's skills directory, which it loads in every session without an installation
+(https://code.claude.com/docs/en/plugins-reference#skills-directory-plugins): a manifest, hooks and an MCP server, in a folder that is
+ours alone. No settings are touched, so that taking it out leaves everything as it was. Claude Code gives a plugin's hooks 1.5
+seconds at a session's end, which only have to start a process.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memforest import __version__
+from memforest.cli.call import Call, StopCommand, command, flag, group, takes
+from memforest.integrations import claude_code as hooks
+from memforest.store.files import new_file
+
+TIMEOUT_S = 5
+"""What Claude Code is told of how long a hook may take: more than it takes, so that it is the hook that ends."""
+ABOUT = "Remembers what was said in earlier sessions, with memforest on this machine."
+_MANIFEST, _HOOKS, _SERVERS = ".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json"
+
+_server = takes("--server", of="URL", envvar="MEMFOREST_SERVER", default=hooks.DEFAULT_SERVER, show_default=True,
+                help="A running `memforest serve`; MEMFOREST_SERVER_KEY has its key. [MEMFOREST_SERVER]")  # fmt: skip
+_yes = flag("--yes", help="Do not ask.")
+
+
+def _place(call: Call, server: str) -> hooks.Place:
+    config = None if call.config_file is None else str(call.config_file.absolute())
+    return hooks.Place(
+        call.folder.absolute(), call.user, server, os.environ.get("MEMFOREST_SERVER_KEY"), config
+    )
+
+
+@command()
+@click.argument("event", type=click.Choice(list(hooks.EVENTS)))
+@_server
+def hook(call: Call, event: str, server: str) -> None:
+    """Answer a hook of Claude Code: its JSON on standard input, the answer on standard output.
+
+    Whatever fails, it says nothing and ends with 0, in 2 seconds; `memforest claude-code status` tells what failed last.
+    """
+    hooks.run(event, _place(call, server))
+
+
+@group()
+def claude_code(call: Call) -> None:
+    """Give Claude Code this memory, or take it away; see docs/claude-code.md."""
+
+
+@command(group=claude_code)
+@_server
+@flag("--no-mcp", help="Without the tools of `memforest mcp`.")
+@_yes
+def install(call: Call, server: str, no_mcp: bool, yes: bool) -> None:
+    """Write the plugin: hooks, and the tools of `memforest mcp`. Shows what changes, and asks."""
+    place = _place(call, server)
+    place = replace(place, user=place.whose())
+    tools = not no_mcp and place.is_here and find_spec("mcp") is not None
+    if not (no_mcp or tools):
+        call.complain("without the tools: they need the extra [mcp], and a memory on this machine")
+    _change(call, plugin(place, mcp=tools), yes)
+
+
+@command(group=claude_code)
+@_yes
+def uninstall(call: Call, yes: bool) -> None:
+    """Delete the plugin; the memory stays. Shows what goes, and asks."""
+    _change(call, dict.fromkeys((_MANIFEST, _HOOKS, _SERVERS)), yes)
+
+
+@command(group=claude_code)
+@_server
+def status(call: Call, server: str) -> None:
+    """Tell whether the plugin is there, whose memory it uses, whether a server runs, and what failed last."""
+    place, told = _place(call, server), dict[str, Any](plugin=str(folder()), installed=False)
+    with suppress(OSError, ValueError, LookupError):
+        line = json.loads((folder() / _HOOKS).read_bytes())["hooks"]["Stop"][0]["hooks"][0]["command"]
+        place = hooks.Place.of(shlex.split(line)[4:])
+        told["installed"] = True
+    told["directory"] = str(place.directory)
+    try:
+        user = told["user"] = place.whose()
+        told["server"] = place.server if place.ask(user) else "none; each hook opens the memory"
+    except hooks.HookError as exc:
+        told["problem"] = str(exc)
+    told |= {f"last failure: {name}": one for name, one in hooks.Notes(place, "last").read().items()}
+    rows = [(name, str(one)) for name, one in told.items()]
+    call.show(told, lambda screen: screen.table(("bold", ""), rows))
+
+
+def folder() -> Path:
+    """Return where the plugin is."""
+    return hooks.config_folder() / "skills" / "memforest"
+
+
+def plugin(place: hooks.Place, *, mcp: bool) -> dict[str, str | None]:
+    """Return the plugin's files: name -> text, or None for one that it does not have.
+
+    Args:
+        place: where the memory is, and whose it is.
+        mcp: whether it has the tools.
+    """
+
+    def handler(event: str) -> dict[str, Any]:
+        line = [sys.executable, "-m", "memforest.integrations.claude_code", event, *place.options()]
+        return {"type": "command", "command": shlex.join(line), "timeout": TIMEOUT_S}
+
+    tools = ["-m", "memforest", "--dir", str(place.directory), "--user", place.whose(), "mcp"]
+    made: dict[str, Any] = {
+        _MANIFEST: {"name": "memforest", "version": __version__, "description": ABOUT},
+        _HOOKS: {"hooks": {theirs: [{"hooks": [handler(event)]}] for event, theirs in hooks.EVENTS.items()}},
+        _SERVERS: {"mcpServers": {"memory": {"command": sys.executable, "args": tools}}} if mcp else None,
+    }
+    return {name: one and json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in made.items()}
+
+
+def _change(call: Call, files: dict[str, str | None], yes: bool) -> None:
+    """Show how the plugin's files differ, ask, and write or delete them; other files in their folders stay.
+
+    Raises:
+        StopCommand: if there is a plugin that is not ours, or a file cannot be deleted.
+        click.UsageError: if nobody can be asked.
+        MemForestError: if a file cannot be written.
+    """
+    paths = {folder() / name: new for name, new in files.items()}
+    old = {path: path.read_text("utf-8", "replace") if path.is_file() else None for path in paths}
+    if ABOUT not in (old[folder() / _MANIFEST] or ABOUT):
+        raise StopCommand(f"there is another plugin in {folder()}; nothing was changed")
+    changes = {path: new for path, new in paths.items() if new != old[path]}
+    if changes and not yes and (call.as_json or not sys.stdin.isatty()):
+        raise click.UsageError("nobody can be asked here: give --yes")
+    for path, new in changes.items() if not call.as_json else ():
+        before, after = ((one or "").splitlines() for one in (old[path], new))
+        lines = difflib.unified_diff(before, after, str(path), str(path), "now", "then", lineterm="")
+        click.echo("\n".join(lines))
+    if changes and not yes:
+        click.confirm("Write this?", abort=True, err=True)
+    for path, new in changes.items():
+        if new is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with new_file(path, overwrite=True) as made:
+                made.write_text(new, "utf-8")
+            continue
+        path.unlink()
+        for above in (path.parent, folder()):
+            with suppress(OSError):  # something else is in it
+                above.rmdir()
+    done = "Done; sessions that begin now know it." if changes else "Nothing is to be changed."
+    call.show({"changed": [str(path) for path in changes]}, lambda screen: screen.line(done))
