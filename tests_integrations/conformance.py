@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 WORK = ROOT / ".integrations"
+MOST_S = 900.0
+"""How long the tests of one framework may take."""
 TOOLS = ["pytest", "pytest-asyncio", "pytest-mock", "pytest-timeout", "hypothesis"]
 FIRST = ["langgraph>=1.2,<2", "langgraph-checkpoint>=4.3,<5", "langgraph-checkpoint-sqlite", "langchain-core>=1.8,<2",
          "langchain-tests>=1.1,<2", "openai-agents>=0.24,<0.25", "pydantic-ai-slim>=2.68,<3", "anthropic>=2.12,<3"]  # fmt: skip
@@ -69,8 +71,13 @@ def run(python: Path, folder: Path, tests: list[str], *more: str) -> tuple[Count
     report.unlink(missing_ok=True)
     call = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *more, *tests]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests_integrations")])
-    subprocess.run(call, cwd=folder, env={**os.environ, "PYTHONPATH": paths}, check=False)
     counts, reasons = Counter[str](), Counter[str]()
+    try:
+        subprocess.run(call, cwd=folder, env={**os.environ, "PYTHONPATH": paths}, check=False, timeout=MOST_S)
+    except subprocess.TimeoutExpired:
+        print(f"{', '.join(tests)}: no end within {MOST_S:.0f} s", file=sys.stderr)
+    if not report.exists():  # it was ended from outside, or did not begin
+        return Counter(error=1), reasons
     for case in ET.parse(report).iter("testcase"):
         kind = next((one.tag for one in case if one.tag in ("failure", "error", "skipped")), "passed")
         counts[kind] += 1

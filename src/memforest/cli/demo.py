@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -23,7 +23,6 @@ from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.call import Call, command, flag, takes
 from memforest.cli.listing import draw_timeline
 from memforest.cli.screen import Screen, write_bar
-from memforest.errors import NotFoundError
 from memforest.memory.blocking import UserMemory
 from memforest.read.receipts import ImportedMemory
 from memforest.read.results import AskResult
@@ -141,8 +140,7 @@ def _tour(
         screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
     screen.line(f"{loaded.facts_added} facts are made of them, without a model or a key.")
     screen.heading(f"2. What changed, and when: where {PERSON} lived")
-    with suppress(NotFoundError):
-        draw_timeline(screen, list(memory.timeline(PERSON, attribute="residence")))
+    draw_timeline(screen, list(memory.timeline(PERSON, attribute="residence")))
     screen.heading("3. What was said of it: search")
     screen.line(SEARCHED, "bold magenta")
     asked = {one["question"]: one["reference_date"] for one in script["questions"]}

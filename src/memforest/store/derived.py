@@ -264,12 +264,10 @@ def _levels(tx: Tx, table: str) -> int:
 
     Source: https://www.sqlite.org/src/file/ext/fts5/fts5_index.c, "Structure Record".
     """
-    levels = 0
-    for byte in tx.value(f"SELECT substr(block, 5, 3) FROM {table}_data WHERE id = 10"):
-        levels = levels << 7 | byte & 0x7F
-        if byte < 0x80:
-            break
-    return levels
+    first, second = tx.value(f"SELECT substr(block, 5, 2) FROM {table}_data WHERE id = 10")
+    return int(
+        first if first < 0x80 else (first & 0x7F) << 7 | second & 0x7F
+    )  # of two bytes at most: up to 16,383
 
 
 def _deletes_in_place(tx: Tx, table: str) -> bool:
