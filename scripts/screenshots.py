@@ -30,7 +30,7 @@ NOW = "2025-10-19T12:00:00Z"
 WIDE, PHONE = 1000, 390
 SHOTS = {
     "ask": (WIDE, 840, "light", "ask?user=nora&answer=1&q=Where+does+Nora+live+now%3F"),
-    "timeline": (WIDE, 860, "light", "timeline?user=nora&entity=Nora"),
+    "timeline": (WIDE, 700, "light", "timeline?user=nora&entity=Mateo"),
     "compare": (WIDE, 960, "light", "diff?user=nora&a=2025-03-01&b=2025-10-15"),
     "tree": (WIDE, 720, "dark", "tree?user=nora&scope=Nora"),
     "turn": (WIDE, 940, "light", "turn?user=nora&session=ninety&id=9"),
