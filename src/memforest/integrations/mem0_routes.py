@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from memforest.errors import InputError, NotFoundError
@@ -24,6 +25,12 @@ from memforest.server.auth import Scope
 from memforest.server.rest.bodies import Id, Many
 from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
 from memforest.settings import MAX_PAGE, MAX_TOP_K
+
+_REST = PathConvertor()
+_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
+REST = "rest"
+"""The converter of the rest of a path, whatever is in it: a user's id may hold a line break."""
+register_url_convertor(REST, _REST)
 
 MEM0 = "/compat/mem0"
 

@@ -20,7 +20,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import SecurityScopes
 from pydantic import BaseModel, Field
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -30,11 +29,6 @@ from memforest.plain import Result, json_bytes
 from memforest.server.auth import PRINCIPAL, Access, Principal, Scope, credential_of
 from memforest.server.rest.problems import MEDIA_TYPE, ProblemDetails
 from memforest.settings import MAX_BODY_ITEMS, has_too_many_items
-
-_REST = PathConvertor()
-# The rest of a path, whatever is in it: a user's id may hold a line break.
-_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
-register_url_convertor("rest", _REST)
 
 
 async def caller(request: Request, needed: SecurityScopes) -> Principal:
