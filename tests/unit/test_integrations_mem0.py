@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,14 +104,14 @@ def test_filters_are_those_of_the_open_source(memory: Memory) -> None:
     """Any other key is one of metadata; operators and groups hold for both; `role` and `actor_id` are fields."""
     for number, place in enumerate(["Porto", "Faro", "Braga"]):
         memory.add(f"I visited {place}.", user_id="alice", metadata={"n": number, "kind": place[0]})
-    one = [
+    asked: list[tuple[dict[str, Any], str]] = [
         ({"n": 1}, "Faro"),
         ({"n": {"gte": 1}, "kind": "F"}, "Faro"),
         ({"AND": [{"n": {"gt": 0}}, {"NOT": [{"kind": "B"}]}]}, "Faro"),
         ({"NOT": {"kind": {"in": ["F", "B"]}}}, "Porto"),
         ({"metadata": {"n": 2}, "role": "user", "actor_id": "alice"}, "Braga"),
     ]
-    for more, place in one:
+    for more, place in asked:
         assert [place in text for text in texts(memory.get_all(filters={**ALICE, **more}))] == [True]
         assert [place in text for text in texts(memory.search("visited", filters={**ALICE, **more}))] == [
             True
@@ -253,6 +255,30 @@ def test_the_async_class_does_the_same(forest: MemForest) -> None:
     assert forest.list_users() == ["alice"]  # it stays open
 
 
+def test_a_forest_of_its_own_is_closed_inside_a_loop(tmp_path: Path) -> None:
+    """By `close` without await, as in mem0, and at the end of the block; it opens again at its next use."""
+
+    async def talk() -> list[str]:
+        async with AsyncMemory({"history_db_path": str(tmp_path / "history.db")}) as memory:
+            await memory.add("I live in Porto.", user_id="alice", infer=False)
+            memory.close()
+            closed = not any((tmp_path / "memforest").glob("*-wal"))
+            found = texts(await memory.get_all(filters=ALICE))
+        return [*found, *["closed"] * closed]
+
+    assert asyncio.run(asyncio.wait_for(talk(), 50)) == ["I live in Porto.", "closed"]
+
+
+def test_the_blocking_class_works_inside_a_loop(memory: Memory) -> None:
+    """It waits, as mem0's does."""
+
+    async def talk() -> None:
+        memory.add("I live in Porto.", user_id="alice")
+
+    asyncio.run(talk())
+    assert texts(memory.get_all(filters=ALICE)) == ['alice: "I live in Porto."']
+
+
 def test_settings_are_read_and_the_others_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Place, collection, and models of providers with OpenAI's API; no key stands in a name or a log."""
     given = {
@@ -316,3 +342,15 @@ def test_a_forest_has_its_own_config(forest: MemForest) -> None:
         Memory({}, forest=forest)
     with pytest.raises(InputError, match="forest is of the type str"):
         Memory(forest="here")  # type: ignore[arg-type]
+
+
+def test_neither_mem0_nor_the_server_is_needed() -> None:
+    """Importing it imports nothing of the extra, and no mem0."""
+    code = (
+        "import sys, memforest.integrations.mem0; "
+        "print(sorted({'mem0', 'fastapi', 'starlette', 'mcp', 'uvicorn'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert done.stdout.strip() == "[]"
