@@ -22,7 +22,7 @@ MOST_S = 900.0
 TOOLS = ["pytest", "pytest-asyncio", "pytest-mock", "pytest-timeout", "hypothesis"]
 FIRST = ["langgraph>=1.2,<2", "langgraph-checkpoint>=4.3,<5", "langgraph-checkpoint-sqlite", "langchain-core>=1.8,<2",
          "langchain-tests>=1.1,<2", "openai-agents>=0.24,<0.25", "pydantic-ai-slim>=2.68,<3", "anthropic>=2.12,<3"]  # fmt: skip
-SECOND = ["google-adk>=2.13,<3"]
+SECOND = ["google-adk>=2.13,<3", "mem0ai>=2.2,<2.3"]
 THEIRS = {
     "langgraph-checkpoint": ["tests/test_store.py"],
     "langgraph-checkpoint-sqlite": ["tests/test_store.py", "tests/test_async_store.py"],
@@ -34,7 +34,7 @@ OURS = {
         "langgraph": "test_langgraph.py", "langchain-core": "test_langchain.py", "openai-agents": "test_openai_agents.py",
         "pydantic-ai-slim": "test_pydantic_ai.py", "anthropic": "test_claude.py", "all of these": "test_same_talk.py test_examples.py",
     },
-    "second": {"google-adk": "test_google_adk.py test_examples.py"},
+    "second": {"google-adk": "test_google_adk.py test_examples.py", "mem0ai": "test_mem0.py"},
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "frameworks"
 NEEDS = {"langgraph": "langgraph", "langchain": "langchain_core", "openai": "agents", "pydantic": "pydantic_ai",
-         "claude": "anthropic", "google": "google.adk", "mem0": "mem0"}  # fmt: skip
+         "claude": "anthropic", "google": "google.adk", "mem0": "memforest"}  # fmt: skip
+"""Beginning of a program's name -> what has to be installed; for mem0's calls nothing has."""
 
 
 def _is_here(name: str) -> bool:

@@ -18,6 +18,7 @@ from memforest.integrations.claude import AsyncMemForestMemoryTool
 from memforest.integrations.langchain import MemForestRetriever
 from memforest.integrations.langgraph import MemForestNodes
 from memforest.integrations.langgraph_store import MemForestStore
+from memforest.integrations.mem0 import AsyncMemory
 from memforest.integrations.openai_agents import MemForestSession
 from memforest.integrations.pydantic_ai import MemForestMemory
 from memforest.testing import FrozenClock, HashEmbedder
@@ -64,7 +65,13 @@ async def by_file(forest: AsyncMemForest, user: str, session: str, text: str) ->
     await tool.call({"command": "create", "path": path, "file_text": text})
 
 
-DOORS: list[Say] = [by_nodes, by_store, by_session, by_agent, by_file]
+async def by_mem0(forest: AsyncMemForest, user: str, session: str, text: str) -> None:
+    """Add it as programs of mem0 do."""
+    said = [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
+    await AsyncMemory(forest=forest).add(said, user_id=user, run_id=session)
+
+
+DOORS: list[Say] = [by_nodes, by_store, by_session, by_agent, by_file, by_mem0]
 
 
 async def told(folder: Path, say: Say) -> tuple[list[Any], list[str]]:
@@ -107,7 +114,7 @@ async def test_nothing_crosses_from_user_to_user(forest: AsyncMemForest) -> None
             await say(forest, user, f"s{number}", f"I live in {place} number {number}.")
     crossings = 0
     for user, other in (("bob", "Quito"), ("eve", "Zanzibar")):
-        nodes, store = MemForestNodes(forest), MemForestStore(forest)
+        nodes, store, memory = MemForestNodes(forest), MemForestStore(forest), AsyncMemory(forest=forest)
         config: Any = {"configurable": {"thread_id": "t", "user_id": user}}
         question = {"messages": [HumanMessage("Where do I live? Quito? Zanzibar?")]}
         seen = [
@@ -122,6 +129,9 @@ async def test_nothing_crosses_from_user_to_user(forest: AsyncMemForest) -> None
             [one.model_dump() for one in await MemForestRetriever(forest=forest, user=user).ainvoke(other)],
             *[await MemForestSession(forest, user, f"s{number}").get_items() for number in range(5)],
             await AsyncMemForestMemoryTool(forest, user).call({"command": "view", "path": "/memories"}),
+            await memory.search(other, filters={"user_id": user}, top_k=99),
+            mine := await memory.get_all(user_id=user, top_k=99),
+            [await memory.history(one["id"]) for one in mine["results"]],
         ]
         crossings += sum(json.dumps(one, default=str).count(other) for one in seen)
         assert secrets[user] in json.dumps(seen, default=str)

@@ -93,7 +93,7 @@ def scores(evidence: Sequence[Evidence]) -> list[float]:
     return found[:0:-1]
 
 
-def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, Any]]:
+def read_messages(messages: Any, skips: Skips | None = None, *, ids: bool = True) -> list[dict[str, Any]]:
     """Return the messages of any framework as turns for `add`, each with an id by which it is not stored twice.
 
     Calls of tools and their results are turns of role ``tool``, which is nobody's statement; images and files are named in place;
@@ -103,6 +103,7 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
     Args:
         messages: a list of messages, mappings or objects; see `AsyncMemForest.ingest_session`.
         skips: counts what is left out.
+        ids: give an id to messages that have none.
 
     Raises:
         InputError: if one of them is no message.
@@ -128,7 +129,8 @@ def read_messages(messages: Any, skips: Skips | None = None) -> list[dict[str, A
             told = f"{own}\n{number}" if given else f"{own}\n{seen[own]}"
             digest = hashlib.sha256(told.encode()).hexdigest()[:8]
             kept = {key: one for key, one in turn.items() if key not in ("text", "id")}
-            turns.append({**kept, "content": text, "id": f"{str(given)[:900]}-{digest}" if given else digest})
+            own_id = {"id": f"{str(given)[:900]}-{digest}" if given else digest} if given or ids else {}
+            turns.append({**kept, "content": text, **own_id})
     return turns
 
 

@@ -10,23 +10,27 @@ import ast
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import date, timedelta, timezone
+from datetime import date, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
+from memforest.errors import InputError, NotFoundError
 from memforest.integrations import records
 from memforest.memory.forest import AsyncMemForest
-from memforest.memory.user import AsyncUserMemory
-from memforest.read.results import IngestResult
-from memforest.reading.timestamps import parse_timestamp
 from memforest.server.auth import Scope
 from memforest.server.rest.bodies import Id, Many
 from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
 from memforest.settings import MAX_PAGE, MAX_TOP_K
+
+_REST = PathConvertor()
+_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
+REST = "rest"
+"""The converter of the rest of a path, whatever is in it: a user's id may hold a line break."""
+register_url_convertor(REST, _REST)
 
 MEM0 = "/compat/mem0"
 
@@ -137,11 +141,8 @@ class Add(Ids):
         given = (
             {"role": "user", "content": self.messages} if isinstance(self.messages, str) else self.messages
         )
-        kept: dict[str, Any] = {"run_id": None, **self.owner()}
-        kept.pop("user_id", None)
-        if self.metadata:
-            kept["metadata"] = self.metadata
-        return [{**one, **kept} for one in ([given] if isinstance(given, dict) else given)]
+        listed = [given] if isinstance(given, dict) else given
+        return records.labelled(listed, self.owner(), self.metadata)
 
 
 class List(Ids):
@@ -257,44 +258,18 @@ async def add(
     user = body.owner().get("user_id") or who.user
     if user is None:
         raise InputError("whose memory? give user_id; agent_id, app_id and run_id are kept with what is said")
-    handle = forest.user(who.user_id(user))
+    memories = records.Memories(forest, who.user_id(user))
     async with request.app.state.access.ingesting(who):
-        result = await _added_at_its_time(handle, body, idempotency_key)
-    found: list[records.Memory | None] = []
-    if result.added:
-        # Of a very long session, those among its last thousand.
-        whole = await handle.list(session_id=result.session_id, limit=1)
-        last = max(0, whole.total - MAX_PAGE)
-        page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=last)
-        memories = records.Memories(forest, user)
-        found = [
-            await memories.of_fact(one) for one in page if {one.statement, *one.wordings} & {*result.added}
-        ]
-    new = [one.fields for one in found if one is not None]
+        run = body.owner().get("run_id")
+        when = (run, body.timestamp, body.infer, idempotency_key)
+        result = await records.add_at_its_time(forest.user(user), body.turns(), *when)
+    new = [one.fields for one in await records.made_by(memories, result)]
     return {
         "message": f"{result.turns_added} messages stored, {len(result.added)} memories added",
         "status": "FAILED" if result.failed else "PENDING" if result.left else "SUCCEEDED",
         "event_id": records.seal("e", user, result.session_id),
         "results": [{"id": one["id"], "memory": one["memory"], "event": "ADD"} for one in new],
     }
-
-
-async def _added_at_its_time(handle: AsyncUserMemory, body: Add, key: str | None) -> IngestResult:
-    """Add to a session, or to a new one beside it if the messages are older than its end: mem0's clients add in any order.
-
-    A repeated write with the same key is looked for in both sessions.
-    """
-    run = body.owner().get("run_id")
-    session_id = run if run is None or body.infer else f"{run}-verbatim"
-    options: dict[str, Any] = {"timestamp": body.timestamp, "infer": body.infer, "idempotency_key": key}
-    try:
-        return await handle.add(body.turns(), session_id=session_id, **options)
-    except (TimestampError, IdempotencyError):
-        if body.timestamp is None:
-            raise
-        said, _ = parse_timestamp(body.timestamp, timezone=timezone.utc, field="timestamp")
-        beside = session_id or ("live" if body.infer else "live-verbatim")
-        return await handle.add(body.turns(), session_id=f"{beside}-{said.isoformat()}", **options)
 
 
 @routes.get("/v1/event/{event_id}/", **_needs("read"))
@@ -359,22 +334,7 @@ async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
 async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
     """Return the history of one memory, oldest first."""
     sealed = records.unseal(memory_id, who)
-    record = await records.Memories(forest, sealed.user).find(sealed)
-    entries = await forest.user(sealed.user).history(sealed.parts[0]) if sealed.kind == "f" else ()
-    told: list[dict[str, Any]] = []
-    for one in entries:
-        at = {"created_at": one.at, "updated_at": one.at}
-        if one.kind == "said" and not told:
-            words = [{"role": one.speaker, "content": one.quote}]
-            told.append({"event": "ADD", "old_memory": None, "new_memory": one.text, "input": words, **at})
-        elif one.kind in ("corrected", "undone"):
-            told.append({"event": "UPDATE", "old_memory": one.replaced, "new_memory": one.text, **at})
-        elif one.kind == "forgotten":
-            told.append({"event": "DELETE", "old_memory": one.text, "new_memory": None, **at})
-    own = {name: record.fields[name] for name in ("user_id", "metadata", "created_at")}
-    own |= {"memory_id": memory_id, "input": [], "updated_at": own["created_at"]}
-    first = {"event": "ADD", "old_memory": None, "new_memory": record.fields["memory"]}
-    return [{"id": f"{memory_id}:{number}", **own, **one} for number, one in enumerate(told or [first])]
+    return await records.history(records.Memories(forest, sealed.user), memory_id, sealed)
 
 
 @routes.put("/v1/memories/{memory_id}/", **_needs("write"))
@@ -391,7 +351,7 @@ async def delete(memory_id: str, forest: Forest, who: Who, delete_linked: bool =
         raise unmapped(
             "The option delete_linked", "Delete each memory, or all that was said of an entity over /v1."
         )
-    await _delete(await _found(memory_id, forest, who), forest)
+    await records.delete(forest, await _found(memory_id, forest, who))
     return {"message": "Memory deleted successfully!"}
 
 
@@ -412,7 +372,7 @@ async def batch_delete(body: Batch, forest: Forest, who: Who) -> dict[str, str]:
     for record in [await _found(one.memory_id, forest, who) for one in body.memories]:
         # Deleting one deletes its words, and with them what else was made of those.
         with suppress(NotFoundError):
-            await _delete(record, forest)
+            await records.delete(forest, record)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
@@ -436,27 +396,8 @@ async def delete_all(
         )
     gone = 0
     for memories in records.meant(forest, who, wanted):
-        with suppress(NotFoundError):  # there may be no such user
-            if named != {"user_id"}:
-                gone += await _delete_matching(memories, wanted)
-            elif records.matches(wanted, {"user_id": memories.user}):
-                gone += (await forest.user(memories.user).delete_all()).gone.get("turns", 0)
+        gone += await records.delete_matching(memories, wanted)
     return {"message": f"Memories deleted successfully! ({gone} messages)"}
-
-
-async def _delete_matching(memories: records.Memories, wanted: records.Filter) -> int:
-    """Delete the turns that pass a filter; return their number."""
-    handle, gone = memories.forest.user(memories.user), 0
-    for session in await handle.sessions():
-        turns = await memories.turns(session.session_id)
-        hit = [turn for turn in turns if records.matches(wanted, turn.fields)]
-        if len(hit) == len(turns) > 0:
-            await handle.delete(session_id=session.session_id)
-        else:
-            for turn in hit:
-                await handle.delete(turn=(turn.session_id, turn.turn_id))
-        gone += len(hit)
-    return gone
 
 
 async def _found(memory_id: str, forest: AsyncMemForest, who: Who) -> records.Memory:
@@ -467,22 +408,7 @@ async def _found(memory_id: str, forest: AsyncMemForest, who: Who) -> records.Me
 async def _update(record: records.Memory, body: Update, forest: AsyncMemForest) -> None:
     if record.fact is None:
         raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
-    # The same update sent again has nothing left to change.
-    text = None if body.text is not None and body.text.strip() == record.fields["memory"] else body.text
-    start = body.timestamp
-    if start is not None:
-        moment, _ = parse_timestamp(start, timezone=timezone.utc, field="timestamp")
-        start = None if moment == record.fact.start else start
-    if text is not None or start is not None:
-        await forest.user(record.fields["user_id"]).update(record.fact.fact_id, text, valid_from=start)
-
-
-async def _delete(record: records.Memory, forest: AsyncMemForest) -> None:
-    handle = forest.user(record.fields["user_id"])
-    if record.fact is None:
-        await handle.delete(turn=(record.session_id, record.turn_id))
-    else:
-        await handle.delete(record.fact.fact_id)
+    await records.correct(forest, record, body.text, body.timestamp)
 
 
 @routes.get("/v1/entities/")

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from memforest.errors import MemForestError
 from memforest.integrations import records
+from memforest.integrations.mem0_routes import REST
 from memforest.server.rest import problems
 from memforest.server.rest.bodies import Many
 from memforest.server.rest.routing import Forest, KeyedRoute, Who, needs
@@ -113,7 +114,7 @@ class VectorSearch(_Strict):
     rewrite_query: bool = False
 
 
-@routes.post("/vector_stores/{user:rest}/search", dependencies=[needs("read")], response_model=None)
+@routes.post(f"/vector_stores/{{user:{REST}}}/search", dependencies=[needs("read")], response_model=None)
 async def search_store(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
     """Search a user's memory; several queries run one after the other, and each result is returned once.
 

@@ -12,32 +12,28 @@ import binascii
 import json
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from math import exp
 from typing import Any, Literal, NamedTuple
 
-from starlette.convertors import PathConvertor, register_url_convertor
-
-from memforest.errors import InputError, NotFoundError
+from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
 from memforest.memory.forest import AsyncMemForest
-from memforest.read.results import Evidence
+from memforest.memory.user import AsyncUserMemory
+from memforest.read.results import Evidence, IngestResult
 from memforest.read.stored import FactView, TurnView
 from memforest.reading.timestamps import parse_timestamp
 from memforest.server.auth import Principal
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 from memforest.times import shown
 
-_REST = PathConvertor()
-# The rest of a path, whatever is in it: a user's id may hold a line break.
-_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
-register_url_convertor("rest", _REST)
-
 LABELS = ("agent_id", "app_id", "run_id")
 """Who and what a turn belongs to besides its user; kept with the turn's metadata."""
 IDS = ("user_id", *LABELS)
 PLACES = {
-    **{name: name for name in (*IDS, "created_at", "updated_at", "categories", "metadata")},
+    **{name: name for name in (*IDS, "actor_id", "role", "created_at", "updated_at")},
+    **{"categories": "categories", "metadata": "metadata"},
     **{"timestamp": "created_at", "keywords": "memory", "memory_ids": "id"},
 }
 """The fields of mem0's filters, and where a record has them."""
@@ -366,7 +362,7 @@ class Memories:
             InputError: if that is more to look through than one request may.
         """
         handle = self.forest.user(self.user)
-        if fields_in(wanted) <= {"user_id"}:
+        if fields_in(wanted) <= {"user_id"} and limit <= MAX_PAGE:
             if not matches(wanted, {"user_id": self.user}):
                 return [], 0
             page = await handle.list(offset=offset, limit=limit)
@@ -383,7 +379,8 @@ class Memories:
                 return found[offset : offset + limit], len(found)
             if read >= MOST_SCANNED:
                 raise InputError(
-                    f"this filter would look through more than {MOST_SCANNED:,} memories; search instead, or leave it out"
+                    f"this would look through more than {MOST_SCANNED:,} memories; search instead, or ask for at most "
+                    f"{MAX_PAGE:,} without a filter"
                 )
             page = await handle.list(cursor=page.next_cursor, limit=MAX_PAGE)
 
@@ -471,7 +468,8 @@ class Memories:
             **{name: value for name, value in metadata.items() if isinstance(value, (str, int, float))},
         }
         fields = {
-            **{"id": own, "memory": text, "user_id": self.user, **labels, "actor_id": speaker},
+            **{"id": own, "memory": text, "user_id": self.user, **labels},
+            **{"actor_id": speaker, "role": turn.role},
             "metadata": metadata,
             "categories": [] if fact is None else list(fact.topics),
             "created_at": said,
@@ -523,3 +521,128 @@ async def search(
                 known = found.get(record.fields["id"], record)
                 found[record.fields["id"]] = max(known, record, key=lambda one: one.score)
     return sorted(found.values(), key=lambda record: -record.score)[:most]
+
+
+def labelled(
+    turns: Iterable[Mapping[str, Any]], owner: Mapping[str, Any], metadata: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Return turns with whom they belong to besides their user, and with metadata of the caller's."""
+    kept: dict[str, Any] = {"run_id": None, **owner}
+    kept.pop("user_id", None)
+    if metadata:
+        kept["metadata"] = metadata
+    return [{**one, **kept} for one in turns]
+
+
+VERBATIM = "-verbatim"
+"""What the ids of sessions have in them that are stored as they are."""
+
+
+async def add_at_its_time(
+    handle: AsyncUserMemory,
+    turns: list[dict[str, Any]],
+    run: str | None,
+    timestamp: Any,
+    infer: bool,
+    key: str | None = None,
+) -> IngestResult:
+    """Add to a session, or to a new one beside it if the messages are older than its end: mem0's clients add in any order.
+
+    A repeated write with the same key is looked for in both sessions.
+    """
+    session_id = run if run is None or infer else f"{run}{VERBATIM}"
+    options: dict[str, Any] = {"timestamp": timestamp, "infer": infer, "idempotency_key": key}
+    try:
+        return await handle.add(turns, session_id=session_id, **options)
+    except (TimestampError, IdempotencyError):
+        if timestamp is None:
+            raise
+        said, _ = parse_timestamp(timestamp, timezone=timezone.utc, field="timestamp")
+        beside = session_id or ("live" if infer else f"live{VERBATIM}")
+        return await handle.add(turns, session_id=f"{beside}-{said.isoformat()}", **options)
+
+
+async def made_by(memories: Memories, result: IngestResult) -> list[Memory]:
+    """Return the facts that a write has made; of a very long session, those among its last thousand."""
+    if not result.added:
+        return []
+    handle = memories.forest.user(memories.user)
+    whole = await handle.list(session_id=result.session_id, limit=1)
+    last = max(0, whole.total - MAX_PAGE)
+    page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=last)
+    new = [one for one in page if {one.statement, *one.wordings} & {*result.added}]
+    return [record for one in new if (record := await memories.of_fact(one)) is not None]
+
+
+async def history(memories: Memories, memory_id: str, sealed: Sealed) -> list[dict[str, Any]]:
+    """Return what became of a memory, oldest first, in mem0's shape, under the id that it was asked by.
+
+    Raises:
+        NotFoundError: if there is no such memory, or it was forgotten.
+    """
+    record = await memories.find(sealed)
+    handle = memories.forest.user(memories.user)
+    entries = await handle.history(sealed.parts[0]) if sealed.kind == "f" else ()
+    told: list[dict[str, Any]] = []
+    for one in entries:
+        at = {"created_at": one.at.isoformat(), "updated_at": one.at.isoformat()}
+        if one.kind == "said" and not told:
+            words = [{"role": one.speaker, "content": one.quote}]
+            told.append({"event": "ADD", "old_memory": None, "new_memory": one.text, "input": words, **at})
+        elif one.kind in ("corrected", "undone"):
+            told.append({"event": "UPDATE", "old_memory": one.replaced, "new_memory": one.text, **at})
+        elif one.kind == "forgotten":
+            told.append({"event": "DELETE", "old_memory": one.text, "new_memory": None, **at})
+    own = record.shown(("user_id", "actor_id", "role", "created_at"))
+    own |= {
+        "metadata": record.fields["metadata"],
+        "memory_id": memory_id,
+        "input": [],
+        "updated_at": own["created_at"],
+    }
+    first = {"event": "ADD", "old_memory": None, "new_memory": record.fields["memory"]}
+    return [{**own, **one, "id": f"{memory_id}:{number}"} for number, one in enumerate(told or [first])]
+
+
+async def correct(forest: AsyncMemForest, record: Memory, text: str | None, start: Any = None) -> None:
+    """Correct the text or the start time of a fact. The same correction sent again has nothing left to change.
+
+    Raises:
+        InputError: if the record is a turn, which stays as it was said.
+    """
+    if record.fact is None:
+        raise InputError("what was said stays as it was said; delete it and add what holds")
+    text = None if text is not None and text.strip() == record.fields["memory"] else text
+    if start is not None:
+        moment, _ = parse_timestamp(start, timezone=timezone.utc, field="timestamp")
+        start = None if moment == record.fact.start else start
+    if text is not None or start is not None:
+        await forest.user(record.fields["user_id"]).update(record.fact.fact_id, text, valid_from=start)
+
+
+async def delete(forest: AsyncMemForest, record: Memory) -> None:
+    """Delete a memory with the words that it was made from."""
+    handle = forest.user(record.fields["user_id"])
+    if record.fact is None:
+        await handle.delete(turn=(record.session_id, record.turn_id))
+    else:
+        await handle.delete(record.fact.fact_id)
+
+
+async def delete_matching(memories: Memories, wanted: Filter) -> int:
+    """Delete the turns that pass a filter, the whole memory if the filter names only users; return the number of turns."""
+    handle, gone = memories.forest.user(memories.user), 0
+    with suppress(NotFoundError):  # there may be no such user
+        if fields_in(wanted) == {"user_id"}:
+            meant_here = matches(wanted, {"user_id": memories.user})
+            return (await handle.delete_all()).gone.get("turns", 0) if meant_here else 0
+        for session in await handle.sessions():
+            turns = await memories.turns(session.session_id)
+            hit = [turn for turn in turns if matches(wanted, turn.fields)]
+            if len(hit) == len(turns) > 0:
+                await handle.delete(session_id=session.session_id)
+            else:
+                for turn in hit:
+                    await handle.delete(turn=(turn.session_id, turn.turn_id))
+            gone += len(hit)
+    return gone
