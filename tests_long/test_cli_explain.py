@@ -205,8 +205,6 @@ def test_models_are_told_by_their_steps_and_without_a_key() -> None:
         f"small at {HERE}, with a key, for judge, plan",
         "big at http://127.0.0.1:8/v1, without a key, for answer",
     ]
-    steps = [check.detail.split(":")[0] for check in checks if check.name == "step"]
-    assert steps == ["extract", "judge", "plan", "answer"]
     assert "sk-secret" not in repr(checks)
 
 

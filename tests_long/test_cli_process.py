@@ -161,7 +161,7 @@ def test_output_survives_a_terminal_without_unicode(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     for extra in ([], ["--json"]):
         ran = subprocess.run(
-            [sys.executable, "-c", START, "demo", "--embedder", EMBEDDER, *extra],
+            [sys.executable, "-c", START, "demo", "--all", "--embedder", EMBEDDER, *extra],
             capture_output=True,
             env=environment,
             timeout=100,

@@ -49,6 +49,7 @@ STATUS = {
     "InputError": 422,
     "TimestampError": 422,
     "ConfigError": 422,
+    "MissingPackageError": 422,
     "StoreLockedError": 423,
     "RateLimitError": 429,
 }
