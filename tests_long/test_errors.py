@@ -21,7 +21,10 @@ PLAIN = [kind for kind in KINDS if kind is not SomeUsersFailedError]
 @each(
     ("python", "ours"),
     [
-        (ValueError, {"ConfigError", "IdempotencyError", "InputError", "MissingPackageError", "TimestampError"}),
+        (
+            ValueError,
+            {"ConfigError", "IdempotencyError", "InputError", "MissingPackageError", "TimestampError"},
+        ),
         (LookupError, {"NotFoundError"}),
         (OSError, set()),
         (RuntimeError, set()),
