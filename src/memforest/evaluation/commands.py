@@ -94,18 +94,14 @@ _answer_options = options(
     ),
     flag("--estimate", help="Say what models would cost at most, and do nothing."),
 )
+_data_option = click.option(
+    "--data", type=_FILE, multiple=True, required=True, help="A file of the benchmark; may be repeated."
+)
 
 
 @command(group=eval)
 @click.argument("bench")
-@click.option(
-    "--data",
-    "data",
-    type=_FILE,
-    multiple=True,
-    required=True,
-    help="A file of the benchmark; may be repeated.",
-)
+@_data_option
 @repeated("--system", "systems", of="NAME", help="What is measured; everything that comes along by default.")
 @_run_options
 @_answer_options
@@ -141,14 +137,7 @@ def own(call: Call, /, file: Path, systems: Sequence[str], **given: Any) -> None
 
 @command(group=eval)
 @click.argument("name")
-@click.option(
-    "--data",
-    "data",
-    type=_FILE,
-    multiple=True,
-    required=True,
-    help="A file of the benchmark; may be repeated.",
-)
+@_data_option
 @takes("--bench", of="NAME", default="locomo", show_default=True, help="The benchmark of the file.")
 @_run_options
 def reproduce(call: Call, /, name: str, data: Sequence[Path], bench: str, **given: Any) -> None:

@@ -95,7 +95,7 @@ class Plan:
 
 
 class Journal:
-    """A file of JSON Lines that grows record by record, each durable before the next; a torn last line is cut off.
+    """A file of JSON Lines that grows record by record, so that a killed process loses at most one; a torn last line is cut off.
 
     Several processes may append to one.
 

@@ -354,19 +354,25 @@ class Swapped:
 
     def __init__(self, system: System, share: float, seed: int = 7) -> None:
         self._system, self._share, self._seed = system, share, seed
+        self._others: dict[str, Case] = {}
 
     def write(self, case: Case) -> Written | None:
         """Write the exchanged talk, as a memory of its own."""
-        return self._system.write(swapped(case, self._share, self._seed))
+        return self._system.write(self._other(case))
 
     def find(self, case: Case, question: Question, most: int) -> Found | Sequence[Piece]:
         """Ask the memory of the exchanged talk, and name turns as they were before, so that what answers is still known."""
-        other = swapped(case, self._share, self._seed)
+        other = self._other(case)
         before = {turn_key(one.session_id, turn_id(turn)): turn_id(turn) for one in other.sessions
             for turn in one.turns}  # fmt: skip
         found = self._system.find(other, question, most)
         pieces = found.pieces if isinstance(found, Found) else found
         return [Piece(one.text, tuple(before[key] for key in one.turns)) for one in pieces]
+
+    def _other(self, case: Case) -> Case:
+        if case.id not in self._others:  # once a case, as the time of a question is measured
+            self._others = {case.id: swapped(case, self._share, self._seed)}
+        return self._others[case.id]
 
 
 def swapped(case: Case, share: float, seed: int) -> Case:

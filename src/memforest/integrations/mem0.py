@@ -163,7 +163,6 @@ class AsyncMemory:
             InputError: if no user is named, or an option is unknown or out of range.
         """
         most, wanted, memories = self._asked("get_all", top_k, filters, kwargs)
-        found: list[records.Memory] = []
         found = [one for each in memories if most for one in (await each.page(wanted, 0, most))[0]]
         found.sort(key=lambda one: one.fields["created_at"])
         return {"results": [_item(one) for one in found[:most]]}
