@@ -91,11 +91,11 @@ class Phrasing:
         """Word a turn that names `value` in connection with nobody of the cast."""
         return _capital(rng.choice(self.attribute[attribute]["noise"]).format(v=value))
 
-    def question(self, rng: Random, name: str, attribute: str, kind: str, **slots: str) -> str:
-        """Word a question of `kind` about the person called `name`."""
+    def question(self, rng: Random, person: Person, attribute: str, kind: str, **slots: str) -> str:
+        """Word a question of `kind` about a person."""
         data = self.attribute[attribute]
         template = rng.choice([*data[f"q_{kind}"], *self.generic[kind]])
-        return _capital(template.format(P=name, Ps=f"{name}'s", noun=data["noun"], **slots))
+        return _capital(template.format(**_names(person, pronoun=False), noun=data["noun"], **slots))
 
 
 def load_phrasing(which: str = OWN) -> Phrasing:
@@ -130,6 +130,7 @@ def _names(person: Person, *, pronoun: bool) -> dict[str, str]:
         "Ss": _capital(possessive),
         "ss": possessive,
         "P": person.name,
+        "Ps": f"{person.name}'s",
     }
     return {**forms, **shown}
 

@@ -93,7 +93,7 @@ def _all_questions(rng: Random, phrasing: Phrasing, world: World) -> Iterator[Qu
             yield Question(
                 world=world.id,
                 kind=draft.kind,
-                text=phrasing.question(rng, timeline.person.name, timeline.attribute, draft.kind, **slots),
+                text=phrasing.question(rng, timeline.person, timeline.attribute, draft.kind, **slots),
                 reference=world.reference,
                 person=timeline.person.name,
                 attribute=timeline.attribute,
