@@ -36,11 +36,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calendar_tree.together import advance_together
 from memforest import Config, MemForest
 from memforest.errors import MemForestError
 from memforest.models import HashEmbedder
 from memforest.store.directory import file_name
+from served.together import advance_together
 
 USER = "everyone"
 SHARED = "shared"

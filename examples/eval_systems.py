@@ -1,9 +1,14 @@
-"""Other memories as systems of `memforest eval`: mem0, Graphiti and LangMem, twenty lines each, to be fitted to their versions.
+"""Other memories as systems of `memforest eval`: mem0, Graphiti and LangMem, some twenty lines each.
 
     memforest eval run locomo --data locomo10.json --system memforest --system examples.eval_systems:Mem0
 
 Each wants its own package, models and services; see their documentation. A piece names the turns that it tells of, where the
 package keeps where a memory came from: recall counts those alone.
+
+Each was run on 1 December 2026 with Python 3.11, on two sessions and three questions of our own, against a server on this machine
+that speaks as OpenAI's does (``OPENAI_BASE_URL``), with replies and vectors by rules: mem0ai 2.2.1 with Qdrant in files,
+graphiti-core 0.31.2 with kuzu 0.11.3 in memory, langmem 0.0.30 with langgraph 1.2.24. That shows that they are written and asked,
+not how well they find. Not tried: real models, Neo4j, mem0's words beside vectors (``mem0ai[extras]``), and whole benchmarks.
 """
 
 from __future__ import annotations
@@ -37,7 +42,9 @@ class Mem0:
 
     def find(self, case: Case, question: Question, most: int) -> Sequence[Piece]:
         """Search its memories."""
-        found = self._memory.search(question.text, filters={"user_id": case.id}, top_k=most)["results"]
+        found = self._memory.search(question.text, filters={"user_id": case.id}, top_k=most, threshold=0.0)[
+            "results"
+        ]
         return [
             Piece(one["memory"], (one["metadata"]["turn"],))
             for one in found
@@ -46,15 +53,25 @@ class Mem0:
 
 
 class Graphiti:
-    """Graphiti (``pip install graphiti-core``) over a graph server: an episode is a turn, and facts name their episodes."""
+    """Graphiti (``pip install graphiti-core[kuzu]``): an episode is a turn, and facts name their episodes.
 
-    def __init__(
-        self, folder: Path, *, uri: str = "bolt://localhost:7687", user: str = "neo4j", password: str = ""
-    ) -> None:
+    The graph is Neo4j's at ``uri``, or without one a Kuzu database in memory.
+    """
+
+    def __init__(self, folder: Path, *, uri: str = "", user: str = "neo4j", password: str = "") -> None:
         from graphiti_core import Graphiti as Client
 
-        self._loop = asyncio.new_event_loop()
-        self._client, self._turns = Client(uri, user, password), dict[str, str]()
+        self._loop, self._turns = asyncio.new_event_loop(), dict[str, str]()
+        if uri:
+            self._client = Client(uri, user, password)
+        else:
+            from graphiti_core.driver.kuzu_driver import KuzuDriver
+
+            driver = KuzuDriver()
+            driver._database = ""  # Graphiti 0.31.2 reads it, and this driver lacks it
+            self._client = Client(graph_driver=driver)
+            self._loop.run_until_complete(driver.graph_ops.build_indices_and_constraints(driver))
+        self._loop.run_until_complete(self._client.build_indices_and_constraints())
 
     def write(self, case: Case) -> None:
         """Add every turn as an episode, once a run."""
@@ -91,10 +108,13 @@ class LangMem:
     def __init__(
         self, folder: Path, *, model: str = "openai:gpt-4o-mini", embed: str = "openai:text-embedding-3-small"
     ) -> None:
+        from langchain.embeddings import init_embeddings
         from langgraph.store.memory import InMemoryStore
         from langmem import create_memory_store_manager
 
-        self._store = InMemoryStore(index={"dims": 1536, "embed": embed})
+        # Text is sent as text: tokens, which OpenAI's client sends otherwise, are for OpenAI's own server alone.
+        plain = {"check_embedding_ctx_length": False} if embed.startswith("openai:") else {}
+        self._store = InMemoryStore(index={"dims": 1536, "embed": init_embeddings(embed, **plain)})
         self._manager = create_memory_store_manager(
             model, namespace=("{case}", "{session}"), store=self._store
         )

@@ -7,14 +7,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from tests.doubles import CountingChat
 
 import hmem_calls
-import hmem_score
 from locomo.conversations import Conversation, Question
 from memforest import Config, MemForest
 from memforest.importers import FileSession
@@ -50,27 +47,6 @@ def talk(sessions: int = 3) -> Conversation:
             Question("What do Ana and Ben like?", 1, frozenset({"D1:2"})),
         ),
     )
-
-
-def test_r_after_a_year() -> None:
-    """To four digits, as eq. 2 has it by its appendix's numbers."""
-    found = [round(one, 4) for one in hmem_score.r_of(365, hmem_score.TIMES)]
-    assert dict(zip(hmem_score.TIMES, found, strict=True)) == {
-        0: 0.3679,
-        1: 0.4759,
-        5: 0.5901,
-        10: 0.6346,
-        50: 0.7138,
-    }
-
-
-def test_t_of_pairs() -> None:
-    """Between 0 and 1, and less the farther a memory is away."""
-    found = {pair.name: hmem_score.t_of(pair) for pair in hmem_score.PAIRS}
-    assert found["the same day"] == pytest.approx(1, abs=0.001)
-    assert all(0 <= one <= 1 for one in found.values())
-    far = [found[name] for name in ("the same day", "the day after", "a week later", "a year later")]
-    assert far == sorted(far, reverse=True)
 
 
 def test_touched_parents_are_those_of_what_is_new_or_told_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-from calendar_tree import together
+from served import together
 
 
 @pytest.mark.timeout(120)

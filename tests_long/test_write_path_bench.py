@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from tests.doubles import Fault, Schedule
 
 import model_faults
-import query_modes
 import refresh_calls
 from memforest import Config, MemForest
 from writing.bound import Call, chain, floor_s, path_s, waves_s, work_s
@@ -25,7 +24,7 @@ from writing.mem0_replies import is_mem0, reply_to_mem0
 from writing.mem0_run import messages_of
 from writing.ours import run_cold, run_ours
 from writing.server import Double, most_at_once
-from writing.sessions import Session, read_questions, read_sessions
+from writing.sessions import Session, read_sessions
 from writing.waves import Recorded, Recorder, calls_of
 
 SECOND = CostModel(0.0, 0.0, 1.0)
@@ -294,26 +293,10 @@ def test_an_obedient_model_writes_no_invented_facts() -> None:
     assert row.told > 0  # the model obeyed
 
 
-def test_questions_are_asked_in_a_mode_and_counted(tmp_path: Path) -> None:
-    """An answer is one call, and planning another."""
-    with Double() as double:
-        query_modes.build(tmp_path, double, SESSIONS)
-        row = query_modes.ask_all(
-            tmp_path, double, [("What did Ana buy?", None)], "llm+planner", cost=CostModel(0.01)
-        )
-    assert (row.steps["plan"].calls, row.steps["answer"].calls) == (1, 1)
-    assert row.trees > 0
-    assert row.retrieval_s[0] > 0.01
-    assert query_modes.line(row).split()[0] == "llm+planner"
-
-
 def test_the_demo_is_what_is_written_without_a_file() -> None:
-    """Ten sessions of it, and its questions with the time they are asked at."""
+    """Ten sessions of it."""
     name, sessions = read_sessions(None)
     assert (name, len(sessions)) == ("nora", 10)
     assert all(one.turns and one.spoken()[0]["speaker"] for one in sessions)
-    questions = read_questions(None, name, 3)
-    assert len(questions) == 3
-    assert all(text and when for text, when in questions)
     with pytest.raises(ValueError, match="there is no conversation 'x'; the file has nora"):
         read_sessions(None, "x")

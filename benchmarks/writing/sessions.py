@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from locomo.conversations import read_conversations
 from memforest.importers.detect import read_sessions as read_file_sessions
 from memforest.importers.files import FileSession
 
-__all__ = ["DEMO", "USER", "Session", "read_questions", "read_sessions"]
+__all__ = ["DEMO", "USER", "Session", "read_sessions"]
 
 DEMO = "nora_and_mateo.json"
 USER = "reader"
@@ -76,18 +74,3 @@ def read_sessions(
         raise ValueError(f"there is no conversation {chosen!r}; the file has {', '.join(memories)}")
     found = memories[chosen][:most]
     return chosen, [Session(one.session_id, one.turns, one.timestamp) for one in found]
-
-
-def read_questions(path: Path | None, conversation: str, most: int) -> list[tuple[str, Any]]:
-    """Return the first questions about a conversation, each with the time at which it is asked.
-
-    Those of a LoCoMo file are asked at the time of the last session, without those that have no answer.
-
-    Raises:
-        InputError: if the file is no LoCoMo file.
-    """
-    if path is None:
-        script = json.loads((files("memforest.data") / "demo" / DEMO).read_bytes())
-        return [(one["question"], one["reference_date"]) for one in script["questions"][:most]]
-    found = next(one for one in read_conversations(path) if one.id == conversation)
-    return [(question.text, found.sessions[-1].timestamp) for question in found.questions[:most]]

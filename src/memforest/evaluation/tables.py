@@ -250,7 +250,7 @@ def reproduction(name: str) -> Mapping[str, Any]:
 
 def reproduced(rows: Mapping[str, Any], results: Results) -> Table:
     """Return the rows of a paper's table as they were measured, beside its figures, with what differs."""
-    made = []
+    made, measure = [], rows.get("measure", "R@10")
     for label, system, *more in rows["rows"]:
         figure = f"{more[0]:.1f}" if more else "-"
         if not results.records.get(system):
@@ -258,10 +258,10 @@ def reproduced(rows: Mapping[str, Any], results: Results) -> Table:
             continue
         sums = results.sums(system)
         speed = f"{sums['facts'] / sums['seconds']:.0f}" if sums["seconds"] else "-"
-        found = (interval(results.mean(system, "R@10")), percent(results.mean(system, "nDCG@10").value),
+        found = (interval(results.mean(system, measure)), percent(results.mean(system, "nDCG@10").value),
             percent(results.retained(system)),)  # fmt: skip
         made.append((label, system, *found, speed, figure))
-    heads = ("row", "system", "R@10 [questions] (conversations)", "nDCG@10", "Ent-GR", "facts/s",
+    heads = ("row", "system", f"{measure} [questions] (conversations)", "nDCG@10", "Ent-GR", "facts/s",
         "the paper's",)  # fmt: skip
     note = ("The paper's column is its own measure, with its models and data; ours is the recall of evidence with local steps. "
             "Orders may be compared, figures may not.")  # fmt: skip
