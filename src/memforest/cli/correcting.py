@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @takes("--replaces", of="FACT", help="The fact that ends when this one begins.")
 @takes("--source", nargs=2, of="SESSION TURN", help="The turn that says it: session id and turn id.")
 def remember(call: Call, statement: str, **given: Any) -> None:
-    """Store one statement, TEXT, and end the one it replaces. No model is asked.
+    """Store one statement, and end the one it replaces. No model is asked.
 
-    Without --source, memforest stores it as a turn that the user says now. The output has the key for `memforest undo`.
+    Without --source, it is stored as a turn that the user says now. The output has the key for `memforest undo`.
     """
     _decide(call, "Remembered", lambda memory: memory.remember(statement, **given))
 
@@ -58,7 +58,7 @@ def pin(call: Call, fact_id: str) -> None:
 @command()
 @click.argument("fact_id", metavar="FACT")
 def forget(call: Call, fact_id: str) -> None:
-    """Hide a fact. Its turn stays in the file; `memforest delete` removes that too."""
+    """Hide a fact. Its turn stays in the file; `memforest delete` removes both."""
     _decide(call, "Forgotten", lambda memory: memory.forget(fact_id))
 
 
@@ -111,9 +111,9 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
 @flag("--dry-run", help="Only count what would be deleted.")
 @flag("--yes", help="Do not ask.")
 def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
-    """Delete something and all that was made of it. None of its words stay in the files.
+    """Delete a turn, session, fact, entity, period or memory for good.
 
-    Give exactly one thing to delete. The command shows what would go, and asks. Without a terminal it cannot ask, and
+    None of its words stay in the files, nor anything that was made of it. Give exactly one thing to delete. The command shows what would go, and asks. Without a terminal it cannot ask, and
     needs --yes. Backups still have what you delete.
     """
     wanted = {name: value for name, value in given.items() if value}

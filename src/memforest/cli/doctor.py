@@ -170,7 +170,7 @@ def repair(call: Call) -> None:
 
     It finishes unfinished sessions and summaries. Index rows, vectors and trees that `maintain verify` finds broken
     are made again from the turns. Free space is given back. It names damaged files and those of another program or a
-    newer memforest, and leaves them alone. The exit code is 1 if something is still broken.
+    newer version, and leaves them alone. The exit code is 1 if something is still broken.
     """
     with call.forest(reranker="none") as forest:
         files = memory_files(call.folder) if call.folder.is_dir() else []

@@ -33,7 +33,7 @@ MOST_RELATIONS = 3
 def entities(call: Call, /, kind: str | None, query: str | None, choices: bool, **page: Any) -> None:
     """List people, places and things; merge or split them.
 
-    The entities with most facts come first. Each row has all names of the entity, and says why memforest took
+    The entities with most facts come first. Each row has all names of the entity, and says why it took
     different names for one entity. If it was wrong, use `memforest entities split`.
     """
     if choices and (kind is not None or query is not None):

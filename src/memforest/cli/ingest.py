@@ -70,7 +70,7 @@ def ingest(
     transcript of a coding agent, or messages as JSON, JSON Lines, CSV or a plain log. docs/formats.md lists all
     formats. Zip archives need no unpacking, and "-" is standard input.
 
-    You can give a file again: memforest adds only what is new. The memory belongs to --user. Without --user it
+    You can give a file again: only what is new is added. The memory belongs to --user. Without --user it
     belongs to the user that the file names, or else to "me".
     """
     progress: deque[ImportProgress] = deque(maxlen=1)

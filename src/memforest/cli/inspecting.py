@@ -50,7 +50,7 @@ EVERY_INDEX = frozenset({"trees"})
     help=f"Most nodes. Default: {DRILLED_NODES} without --depth, else no limit.",
 )
 def tree(call: Call, scope: str | None, index: str | None, depth: int | None, limit: int | None) -> None:
-    """Draw all trees, the trees of one index, or those of a SCOPE.
+    """Draw the trees of a memory: all of them, those of one index, or those of a SCOPE.
 
     A SCOPE is a session, an entity or a scene, as the list names it: for example "scene 7". Each node shows its days,
     its summary, and how many leaves are below it. Nodes of a segment tree show the numbers of their leaves too.

@@ -47,9 +47,9 @@ def _place(call: Call, server: str) -> hooks.Place:
 @click.argument("event", type=click.Choice(list(hooks.EVENTS)))
 @_server
 def hook(call: Call, event: str, server: str) -> None:
-    """Answer a hook of Claude Code: JSON comes on standard input, the answer goes to standard output.
+    """Answer a hook of Claude Code. Its plugin calls this command.
 
-    It ends within 2 seconds. If something fails, it prints nothing and its exit code is 0, so it never stops Claude
+    JSON comes on standard input, and the answer goes to standard output. The command ends within 2 seconds. If something fails, it prints nothing and its exit code is 0, so it never stops Claude
     Code. `memforest claude-code status` shows the last failure.
     """
     hooks.run(event, _place(call, server))

@@ -134,9 +134,9 @@ def _has_screen() -> bool:
 
 @group()
 def keys(call: Call) -> None:
-    """Create, list and revoke the keys of the server of --dir.
+    """Create, list and revoke the keys of a server.
 
-    A running server sees a change within 5 seconds. As soon as you create the first key, every request needs a key.
+    The keys are for the server of --dir. A running server sees a change within 5 seconds. As soon as you create the first key, every request needs a key.
     """
 
 
@@ -159,7 +159,7 @@ def keys(call: Call) -> None:
     help="How long it works, in hours, days or weeks: 12h, 90d, 4w. Default: no end.",
 )
 def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str | None) -> None:
-    """Create a key, and show it. You see it only once, since memforest stores only its hash.
+    """Create a key, and show it. You see it only once, since only its hash is stored.
 
     With --user it opens the memory of that user only; MEMFOREST_USER is not read here. `keys list` shows its NAME.
     """
