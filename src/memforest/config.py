@@ -502,16 +502,14 @@ class Config(Settings):
                 raise ConfigError(f"Config({name}=...) should be a function, not a class")
         self._check_redaction()
         if not self.indexes or len(set(self.indexes)) < len(self.indexes):
-            raise ConfigError("Config(indexes=...) should be at least one name, and none twice")
+            raise ConfigError("Config(indexes=...) takes one or more names, each only once")
         for name, given in self.index_settings.items():
             if not isinstance(given, Mapping) and (isinstance(given, type) or not is_dataclass(given)):
                 raise ConfigError(
                     f"Config(index_settings[{name!r}]=...) should be a mapping, or the index's settings"
                 )
         if unknown := sorted(set(self.chat_steps) - set(STEPS)):
-            raise ConfigError(
-                f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
-            )
+            raise ConfigError(f"chat_steps: unknown step {unknown[0]!r}; known: {', '.join(STEPS)}")
         object.__setattr__(self, "retention", _duration(self.retention))
         object.__setattr__(self, "indexes", tuple(self.indexes))
         object.__setattr__(self, "key", Key.of(self.key))
@@ -532,9 +530,7 @@ class Config(Settings):
                 "Config(redact_turn=...) should be a plain function; it runs in a thread of its own"
             )
         if unread := sorted(set(self.redact_patterns) - set(PATTERNS)):
-            raise ConfigError(
-                f"redact_patterns: there is no pattern {unread[0]!r}; known: {', '.join(PATTERNS)}"
-            )
+            raise ConfigError(f"redact_patterns: unknown pattern {unread[0]!r}; known: {', '.join(PATTERNS)}")
         object.__setattr__(self, "redact_patterns", tuple(self.redact_patterns))
 
     @property
@@ -553,7 +549,7 @@ def _duration(given: str | timedelta | None) -> timedelta | None:
         found = re.fullmatch(r"\s*(\d{1,6})\s*(day|week)s?\s*", given)
         if found is None:
             raise ConfigError(
-                f"retention={brief(given)} is no duration; give one such as '365 days' or '52 weeks'"
+                f"retention={brief(given)} is not a duration; give one such as '365 days' or '52 weeks'"
             )
         given = timedelta(**{f"{found[2]}s": int(found[1])})
     if given is not None and given < timedelta(days=1):
@@ -640,11 +636,9 @@ def load_default_config(
 def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
     """Return the table of a source, checked; the tables of indexes are sections of it, called ``index.NAME``."""
     if "key" in table:
-        raise ConfigError(
-            f"{before}a key does not belong into a file of settings; set {_KEY}, or Config(key=...)"
-        )
+        raise ConfigError(f"{before}a file of settings must not hold the key; set {_KEY}, or Config(key=...)")
     if objects := sorted(set(table) & set(_OBJECTS)):
-        raise ConfigError(f"{before}{objects[0]} is an object, which no file can hold; give it to Config()")
+        raise ConfigError(f"{before}{objects[0]} is an object, which a file cannot hold; pass it to Config()")
     hints = {**hints_of(Config), "embedder": str, "reranker": str}
     known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings", "key")}
     known |= {**dict.fromkeys(_SECTIONS, Mapping[str, Any]), _INDEX: Mapping[str, Mapping[str, Any]]}
@@ -693,9 +687,7 @@ def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) 
             and "model" not in {**below.get(section, {}), **above[section]}
         ):
             if "base_url" in above[section]:
-                raise ConfigError(
-                    f"{prefix}_BASE_URL is set and no model is named; set {prefix}_MODEL as well"
-                )
+                raise ConfigError(f"{prefix}_BASE_URL is set, but no model; set {prefix}_MODEL as well")
             del above[section]  # a key alone configures nothing
     if "embedder" in above and "embeddings" in above:
         names = "MEMFOREST_EMBEDDER and MEMFOREST_EMBEDDING_MODEL" if source == "environment" else ""

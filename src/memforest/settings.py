@@ -275,9 +275,9 @@ def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], before: s
             if owner is None:
                 more = "; those of an index stand in [index.NAME], Config(index_settings={'NAME': ...})"
                 listed = f"{', '.join(known) or 'none'}{more if 'indexes' in known else ''}"
-                raise ConfigError(f"{before}there is no setting {own}{name}; known: {listed}")
+                raise ConfigError(f"{before}unknown setting {own}{name}; known: {listed}")
             raise ConfigError(
-                f"{before}there is no setting {own}{name} here: it is one of the index {owner!r}; write it under "
+                f"{before}{own}{name} is a setting of the index {owner!r}; write it under "
                 f"[index.{owner}], or Config(index_settings={{{owner!r}: {{{name!r}: ...}}}})"
             )
 
@@ -311,7 +311,7 @@ def preset(name: str) -> Table:
         ConfigError: if there is none of that name.
     """
     if name not in PRESETS:
-        raise ConfigError(f"there is no configuration {name!r}; known: {', '.join(map(repr, PRESETS))}")
+        raise ConfigError(f"unknown preset {name!r}; known: {', '.join(map(repr, PRESETS))}")
     if name == "default":
         return {}
     path = files("memforest") / "presets" / f"{name}.toml"
@@ -334,7 +334,7 @@ def read_file(path: str | Path) -> Table:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"the settings file {str(path)!r} is no TOML: {exc}") from exc
+        raise ConfigError(f"the settings file {str(path)!r} is not TOML: {exc}") from exc
 
 
 def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, section: str = "") -> Table:
@@ -353,7 +353,7 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
     known = {**hints, KEY_ENV: str} if "api_key" in hints else hints
     refuse_unknown(table, known, before, own)
     if set(_KEYS) <= set(table):
-        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
+        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give only one of them")
     found = {k: None if v == "none" and none_is_text(known[k]) else v for k, v in table.items()}
     for name, value in found.items():
         kind = settings_of(known[name])
@@ -431,7 +431,9 @@ def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) ->
     if KEY_ENV in table:
         values["api_key"] = environ.get(table[KEY_ENV], "").strip()
         if not values["api_key"]:
-            raise ConfigError(f"{before}a key is taken from {table[KEY_ENV]}, which is not set")
+            raise ConfigError(
+                f"{before}the key should come from the variable {table[KEY_ENV]}, which is not set"
+            )
     return values
 
 
@@ -479,7 +481,7 @@ def with_kept(index: str, settings: T, text: str) -> T:
     """
     stored = json.loads(text)
     if not isinstance(stored, dict):
-        raise ConfigError(f"{brief(stored)} is no table")
+        raise ConfigError(f"{brief(stored)} is not a table")
     kind = type(settings)
     kept = {name: getattr(kind(), name) for name in settings.KEPT}  # type: ignore[attr-defined]
     values = {**kept, **checked(stored, hints_of(kind), f"[index.{index}] ")}

@@ -165,7 +165,7 @@ def _aware(at: datetime | str) -> datetime:
         # Python 3.10 does not read a Z.
         value = datetime.fromisoformat(at.replace("Z", "+00:00")) if isinstance(at, str) else at
     except ValueError as exc:
-        raise ConfigError(f"{at!r} is no time; give one such as '2024-06-01T12:00:00+00:00'") from exc
+        raise ConfigError(f"{at!r} is not a time; give one such as '2024-06-01T12:00:00+00:00'") from exc
     if value.tzinfo is None:
         raise ConfigError(f"{at!r} has no time zone; give an aware time, e.g. with tzinfo=timezone.utc")
     return value.astimezone(timezone.utc)

@@ -519,7 +519,9 @@ class AsyncMemForest:
         check_path("backup", "directory", directory)
         folder = Path(directory)
         if await asyncio.to_thread(folder.resolve) == await asyncio.to_thread(self.directory.resolve):
-            raise InputError(f"{str(folder)!r} is where the memories are; name another directory for backups")
+            raise InputError(
+                f"{str(folder)!r} is the directory of the memories; name another one for backups"
+            )
 
         async def one(memory: Memory) -> list[BackupResult]:
             await asyncio.to_thread(make_directory, folder)
@@ -663,7 +665,7 @@ class AsyncMemForest:
         """
         new = Key.of(key)
         if new is None:
-            raise ConfigError("rekey(key) takes a key, not None; `decrypt` takes the encryption away")
+            raise ConfigError("rekey(key) takes a key, not None; `decrypt` removes the encryption")
         return await self._recrypt("rekey", self._own_key(), new, user_id, progress)
 
     def _own_key(self) -> Key:
@@ -724,7 +726,7 @@ class AsyncMemForest:
 def _check_deferring(public: str, defer: bool, refresh: bool | None) -> None:
     if defer and refresh:
         raise InputError(
-            f"{public}: defer=True leaves the summaries to resume, so refresh=True cannot be; leave one out"
+            f"{public}: defer=True leaves the summaries to resume, so refresh=True does not go with it; leave one out"
         )
 
 

@@ -391,7 +391,7 @@ class AsyncReader:
         """
         if written and (participant is None or index not in (None, GRAPH)):
             raise InputError(
-                "profile(written=True) is of one name, and of no index; give participant, leave out index"
+                "profile(written=True) needs one name and no index; give participant, leave out index"
             )
         at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
         said_ms = to_ms_or_none(read_time(said_by, self._config, "said_by"))
@@ -426,7 +426,7 @@ class AsyncReader:
             InputError: if the query is blank, or the cursor is not one of this listing.
         """
         if query is not None and not query.strip():
-            raise InputError("entities(query=...) is blank; leave it out for all")
+            raise InputError("entities(query=...) is blank; leave it out to list all")
         listing = Listing.of("entities", self.user_id, kind, query)
         return await self._view(entities.entities, kind, query, limit, listing, cursor)
 

@@ -101,7 +101,7 @@ def zone_named(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
         shown = repr(name[:_SHOWN])
-        raise ConfigError(f"no time zone is called {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
+        raise ConfigError(f"unknown time zone {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
 
 
 def parse_timestamp(
@@ -208,7 +208,7 @@ def _from_written(text: str, day_first: bool) -> datetime:
     except _UnknownZoneError:
         raise
     except _PARSER_FAULTS as exc:
-        raise ValueError("it is not a date that this library knows how to read") from exc
+        raise ValueError("its format is not known") from exc
     if first != second or first.tzinfo != second.tzinfo:
         raise ValueError("it lacks a year, a month or a day")
     stated = _YEAR_FIRST.match(text)

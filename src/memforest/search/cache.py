@@ -313,7 +313,7 @@ def _named(index: Grower) -> Iterator[None]:
         if is_of_file(exc):
             raise
         raise IndexStateError(
-            f"the trees of the index {index.name!r} cannot be made: it {described(exc)}; the other indexes are not concerned"
+            f"the trees of the index {index.name!r} cannot be made: it {described(exc)}; the other indexes still work"
         ) from exc
 
 

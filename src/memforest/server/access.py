@@ -162,7 +162,7 @@ class IssuerKeys:
         described = await self._fetch(issuer.rstrip("/") + DISCOVERY)
         if described.get("issuer") != issuer:
             raise IssuerUnavailableError(
-                "the issuer of tokens calls itself otherwise; --oidc-issuer should be exactly as it does"
+                "the issuer of tokens has another name; --oidc-issuer must be exactly that name"
             )
         where = described.get("jwks_uri")
         if not isinstance(where, str):
@@ -556,7 +556,7 @@ class Shares:
         with self._lock:
             if self._taken[tenant] + count > self._most:
                 raise RateLimitError(
-                    f"{self._most:,} {self._what} of this tenant at once are the most; try again when some have ended",
+                    f"this tenant has {self._most:,} {self._what} already, the most at once; try again when some have ended",
                     retry_after_s=SHARE_RETRY_S,
                 )
             self._taken[tenant] += count

@@ -265,7 +265,7 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
                 raise CorruptStoreError(f"{db.path.name!r} is damaged, and no backup was made: {found}")
             if _contents(tx) != contents:
                 raise CorruptStoreError(
-                    f"the copy of {db.path.name!r} is not what was copied; is the disk sound?"
+                    f"the copy of {db.path.name!r} differs from the original; check the disk"
                 )
             damaged = tuple(one.name for one in damaged_turns(tx).values())
     finally:

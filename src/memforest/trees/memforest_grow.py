@@ -114,7 +114,7 @@ class MemForestSettings(Settings):
     def _check(self) -> None:
         """Refuse no family at all, and one twice."""
         if not self.families or len(set(self.families)) < len(self.families):
-            raise ConfigError("families should be at least one kind of tree, and none twice")
+            raise ConfigError("families takes one or more kinds of trees, each only once")
         object.__setattr__(self, "families", tuple(self.families))
 
 

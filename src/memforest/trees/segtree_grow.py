@@ -121,8 +121,8 @@ class SegTreeSettings(Settings):
         """Refuse a fan-out in which no node could be cut."""
         if 0 < self.fan_out_max < 8:
             raise ConfigError(
-                f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no bound: both parts of a node that is "
-                "cut keep at least a quarter of its children"
+                f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no limit: when a node is split, both parts "
+                "keep at least a quarter of its children"
             )
 
 
@@ -185,7 +185,7 @@ def leaf_exchanges(
         InputError: if there is no such rule.
     """
     if rule not in LEAF_RULES:
-        raise InputError(f"there is no rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
+        raise InputError(f"unknown rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
     if rule == "turns":
         return tuple((at, at) for at in range(len(speakers)))
     if rule == "pairs" or not speakers:

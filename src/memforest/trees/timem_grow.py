@@ -112,7 +112,7 @@ class TiMemSettings(Settings):
             one for one in known if one in self.levels
         ]:
             raise ConfigError(
-                f"levels={list(self.levels)!r}: give 'segment' and 'session', and behind them any of "
+                f"levels={list(self.levels)!r}: give 'segment' and 'session', and after them any of "
                 f"{', '.join(repr(one) for one in known[2:])}, in this order"
             )
         for name, values in (("history", self.history), ("words", self.words)):

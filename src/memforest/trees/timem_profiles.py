@@ -191,7 +191,7 @@ def _names(snapshot: Snapshot, given: str) -> list[str]:
     if not found:
         some = ", ".join(cut(one_line(name), 40) for name in known[:8]) + (" …" if len(known) > 8 else "")
         raise NotFoundError(
-            f"nobody called {cut(repr(given), 60)} speaks in this memory; who does: {some or 'nobody yet'}"
+            f"nobody called {cut(repr(given), 60)} speaks in this memory; the speakers are: {some or 'nobody yet'}"
         )
     return found
 

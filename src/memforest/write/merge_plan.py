@@ -161,7 +161,7 @@ def _known_key(source: Tx, name: object, what: str) -> str:
     """
     key = speaker_key(check_id(name, what))
     if key is None or not facts_rows.entities_with_keys(source, (key,)):
-        raise InputError(f"{what}: nobody and nothing in the memory that is merged is called {shown(name)}")
+        raise InputError(f"{what}: the other memory has nobody and nothing called {shown(name)}")
     return key
 
 
@@ -424,7 +424,7 @@ def check_source(source: Database, target: Path) -> None:
         raise InputError("a memory cannot be merged into itself; name another user, or another directory")
     with source.fresh() as tx:
         if (found := sqlite_damage(tx)) is not None:
-            raise CorruptStoreError(f"{source.path.name!r}, which is merged, is damaged: {found}")
+            raise CorruptStoreError(f"{source.path.name!r}, the memory to merge, is damaged: {found}")
 
 
 def plan_merge(

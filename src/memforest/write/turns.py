@@ -345,7 +345,7 @@ class TurnReader:
                 f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
             )
         if not withheld and (bad := [key for key in item if not isinstance(key, str)]):
-            raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
+            raise InputError(f"turn {index} has a key that is not a string: {shown(bad[0])}")
         given = _first(item.given if withheld else item, ID)
         own = None if given is None else given[1]
         if isinstance(own, int) and not isinstance(own, bool):
@@ -369,7 +369,7 @@ class TurnReader:
         said, source = self._time(item, index)
         if said >= LATEST:
             raise TimestampError(
-                f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
+                f"turn {index} is said at {said.isoformat()}, the last possible time; correct the timestamp"
             )
         named = _first(item, SPEAKER)
         if named is None and role is None:
@@ -412,7 +412,7 @@ class TurnReader:
             )
             if not all(part is None or isinstance(part, str) for part in parts):
                 raise _RefusedError(
-                    f"has content that is no text or list of text parts, but {type(text).__name__}"
+                    f"has content of the type {type(text).__name__}; give a text or a list of text parts"
                 )
             text = "\n".join(part for part in parts if part)
         caption = _first(item, CAPTION)
@@ -434,7 +434,7 @@ class TurnReader:
                 "split it or raise the setting"
             )
         if "\0" in text:
-            raise _RefusedError("holds a NUL character, which is no text; take it out")
+            raise _RefusedError("holds a NUL character, which is not text; take it out")
         if is_binary_looking(text):
             raise _RefusedError("looks like binary data, not text; leave it out or decode it")
         try:

@@ -146,7 +146,7 @@ def _template(scope: Scope) -> str:
 async def may_measure(who: Who) -> None:
     """Raise unless the key is the server's own: the metrics cover all tenants."""
     if who.tenant is not None or who.user is not None:
-        raise ForbiddenError("this needs a key of the server itself, made without --tenant and --user")
+        raise ForbiddenError("this needs a key that was made without --tenant and --user")
 
 
 @metric_routes.get(

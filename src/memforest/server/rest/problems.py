@@ -32,7 +32,7 @@ MOST_FIELDS = 20
 RETRY_S = 5
 """When to try again where nothing better is known, in seconds."""
 LOCKED_S = 1
-UNEXPECTED = "the server met an error that it did not expect; its log says where"
+UNEXPECTED = "unexpected error in the server; its log says where"
 
 
 class WrongField(BaseModel):

@@ -369,7 +369,7 @@ class _ReadRequest(Request):
         try:
             body = await self.body()
         except ClientDisconnect:
-            raise HTTPException(400, "the connection ended before the body did") from None
+            raise HTTPException(400, "the connection ended before the whole body had arrived") from None
         if len(body) > SHORT_BYTES:
             self._read = await asyncio.to_thread(_checked, body, field)
         elif body:
@@ -409,11 +409,11 @@ def read_json(body: bytes, what: str = "the body") -> Any:
     except RecursionError:
         raise InputError(f"{what} is nested too deeply") from None
     except UnicodeDecodeError:
-        raise InputError(f"{what} is no JSON: it is not in UTF-8") from None
+        raise InputError(f"{what} is not JSON: it is not in UTF-8") from None
     except json.JSONDecodeError as exc:
-        raise InputError(f"{what} is no JSON: {exc.msg} at character {exc.pos}") from None
+        raise InputError(f"{what} is not JSON: {exc.msg} at character {exc.pos}") from None
     except ValueError as exc:
-        raise InputError(f"{what} is no JSON: {exc}") from None
+        raise InputError(f"{what} is not JSON: {exc}") from None
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -422,7 +422,7 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has more than {MOST_MEMBERS:,} members")
     made = dict(members)
     if len(made) < len(members):
-        raise ValueError("an object has two members of one name")
+        raise ValueError("an object has two members of the same name")
     return made
 
 
