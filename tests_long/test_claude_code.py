@@ -263,7 +263,7 @@ def test_it_is_the_named_user_or_the_only_one(place: Place, transcript: Path) ->
     assert "Celsius" in told(answer("prompt", payload("prompt"), anybody))
     with MemForest(place.directory, Config(embedder=HashEmbedder())) as forest:
         forest.register_user("bob")
-    with pytest.raises(HookError, match="2 users have a memory: give --user"):
+    with pytest.raises(HookError, match="2 users have a memory here: choose one with --user"):
         answer("prompt", payload("prompt"), anybody)
 
 

@@ -94,7 +94,7 @@ def test_version_and_help(run: Run) -> None:
         (("serach", "x"), "Did you mean 'search'?"),
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
-        (("ask", "x", "--index", "rtree"), "'rtree' is unknown; known: "),
+        (("ask", "x", "--index", "rtree"), "unknown index 'rtree'; known: "),
         (("search", "x", "--index", "flat,"), "'flat,' is unknown"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),

@@ -59,7 +59,7 @@ def test_a_directory_is_encrypted_used_rekeyed_and_decrypted(run: Run, tmp_path:
     own.write_text(HEX + "\n")
     new.write_text(NEW)
     assert "1 file encrypted, in " in run("key", "set", MEMFOREST_KEY=HEX).output
-    assert "0 files encrypted, 1 were so already" in run("key", "set", "--key-file", str(own)).output
+    assert "0 files encrypted, 1 already were" in run("key", "set", "--key-file", str(own)).output
     for command in (
         ("users",),
         ("facts",),

@@ -104,7 +104,7 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
         (("--index", "nosuch"), "nosuch"),
         (("--index", "memforest", "--stale"), "leave out"),
         (("--embedder", "none"), "there is none"),
-        (("--embedder", "gpt"), "there is no embedder 'gpt'"),
+        (("--embedder", "gpt"), "unknown embedder 'gpt'"),
         (("--user", "nobody"), "user 'nobody' has no memory"),
     ],
 )

@@ -221,7 +221,7 @@ def test_longmemeval_v2(write: Write) -> None:
     assert [turn.text for turn in case.turns] == ["Close ticket 7", "The close button is hidden."]
     assert question.rubric == "insight"
     write("haystacks/lme_v2_small.json", {"q": ["gone"]})
-    with pytest.raises(InputError, match="the trajectory 'gone', which is not there"):
+    with pytest.raises(InputError, match="the trajectory 'gone', which does not exist"):
         asked("longmemeval-v2", write("questions.jsonl", [line]))
 
 
@@ -281,7 +281,7 @@ def test_own(write: Write) -> None:
         ("realmem", [{"dialogues": "none"}], "'dialogues' is text; it should be a list"),
         ("longmemeval-v2", [{"id": "q"}], "beside it should be trajectories.jsonl"),
         ("locomo-plus", [{"cue_dialogue": "A: x"}], "beside it should be locomo10.json"),
-        ("none-such", OWN, "there is no benchmark 'none-such'"),
+        ("none-such", OWN, "unknown benchmark 'none-such'"),
     )
 )  # fmt: skip
 def test_wrong_files_are_refused_with_their_place(

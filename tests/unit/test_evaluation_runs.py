@@ -133,7 +133,7 @@ def test_what_systems_are_called(tmp_path: Path) -> None:
     assert (spec.kind, spec.mode, spec.swap) == ("timem", "emb", 0.3)
     assert spec.settings == {"recall.complexity": 0, "recall.levels": [1], "top_k": 5}
     for name, message in {
-        "mem": "there is no system 'mem'", "memforest:fast": "no mode 'fast'", "bm25@top_k=3": "no modes and no settings",
+        "mem": "unknown system 'mem'", "memforest:fast": "unknown mode 'fast'", "bm25@top_k=3": "no modes and no settings",
         "memforest@families": "SETTING=VALUE", "memforest@swap=2": "swap is a share", "memforest@colour=red": "no setting 'colour'",
         "memforest@session_k=0": "session_k", "no.module:System": "cannot be imported",
     }.items():  # fmt: skip

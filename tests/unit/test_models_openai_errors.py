@@ -182,7 +182,7 @@ def test_a_place_says_which_model_and_where(section: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (openai.APITimeoutError, "gave no whole answer within 1 s (3 retries); look whether it is overloaded, or raise chat.timeout_s"),
+        (openai.APITimeoutError, "gave no whole answer within 1 s (3 retries); check whether it is overloaded, or raise chat.timeout_s"),
         (openai.APIConnectionError, r"cannot be reached: .*\(3 retries\); start it, or mend chat.base_url"),
     ],
 )  # fmt: skip
