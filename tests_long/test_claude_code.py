@@ -458,7 +458,7 @@ def test_the_plugin_comes_and_goes_and_nothing_else_does(place: Place, tmp_path:
     settings.write_text('{"hooks":  {}}')
     before = {path: path.read_bytes() for path in (tmp_path / "claude").rglob("*") if path.is_file()}
     at = ("--dir", str(place.directory), "--user", "ana")
-    assert "nobody can be asked" in cli("claude-code", "install", *at, code=2)
+    assert "without a terminal" in cli("claude-code", "install", *at, code=2)
     assert not (folder() / ".mcp.json").exists()
     shown = cli("claude-code", "install", *at, "--server", NOBODY, "--yes")
     assert "+++ " in shown

@@ -95,7 +95,7 @@ def test_version_and_help(run: Run) -> None:
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
         (("ask", "x", "--index", "rtree"), "unknown index 'rtree'; known: "),
-        (("search", "x", "--index", "flat,"), "'flat,' is unknown"),
+        (("search", "x", "--index", "flat,"), "unknown index 'flat,'"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
         (("tree", "--limit", "0"), "0 is not in the range"),

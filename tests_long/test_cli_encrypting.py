@@ -122,7 +122,7 @@ def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path)
     short = tmp_path / "short.key"
     short.write_text("secret-words")
     for args, said in (
-        (("key", "set"), "set MEMFOREST_KEY, or give --key-file"),
+        (("key", "set"), "set MEMFOREST_KEY or give --key-file"),
         (("key", "set", "--key-file", str(short)), "'short.key' cannot be used: the key is a text"),
     ):
         told = run(*args)

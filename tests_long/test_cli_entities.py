@@ -87,7 +87,7 @@ def test_a_path_is_a_line_a_step(filled: Path) -> None:
     assert found[-1][5] == "I moved to Lisbon."
     none = run(filled, "relations", "Orrin Labs", "Rex", "--hops", "1")
     assert (none.exit_code, none.stdout) == (0, "")
-    assert "no way of 1 step or fewer" in none.stderr
+    assert "no path of 1 step or fewer" in none.stderr
     assert "both names are the same entity" in run(filled, "relations", "Lucia", "Lucía").stderr
     assert data(filled, "relations", "Orrin Labs", "Lisbon")["steps"][-1]["labels"] == ["residence"]
     assert run(filled, "relations", "Mara", "Rex", "--hops", "9").exit_code == 2

@@ -62,7 +62,7 @@ def test_export_and_import(run: Run) -> None:
     assert run("export", "me.jsonl").stdout.startswith("Exported 1 session, 2 turns, ")
     again = run("export", "me.jsonl")
     assert again.exit_code == 1
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert (
         data(run("export", "me.jsonl", "--overwrite", "--vectors", "--no-summaries", "--json"))["turns"] == 2
     )

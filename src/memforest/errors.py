@@ -219,7 +219,8 @@ class ForeignStoreError(StoreError):
 
 
 class StoreKeyError(StoreError):
-    """The memory is encrypted and there is no key, another key or no salt for it; or there is a key and it is plain."""
+    """The memory is encrypted, and the key or the salt is missing or wrong. Or a key is given, and the memory is not
+    encrypted."""
 
 
 class StoreReplacedError(StoreError):

@@ -309,12 +309,12 @@ def test_the_body_of_a_reply_is_its_object() -> None:
         (b'  {"a": 1', ModelUnavailableError, "sent a reply that is broken"),
         (b"\n[1,", ModelUnavailableError, "sent a reply that is broken"),
         (b"[" * 100_000, ModelUnavailableError, "sent a reply that is broken"),
-        (b"<html>", ModelRefusedError, "answers with something else than the JSON.*chat.base_url"),
-        (b"   ", ModelRefusedError, "answers with something else"),
-        (b"hello", ModelRefusedError, "answers with something else"),
-        (b"[]", ModelRefusedError, "answers with something else"),
-        (b"7", ModelRefusedError, "answers with something else"),
-        (b'"{}"', ModelRefusedError, "answers with something else"),
+        (b"<html>", ModelRefusedError, "does not answer with the JSON.*chat.base_url"),
+        (b"   ", ModelRefusedError, "does not answer with the JSON"),
+        (b"hello", ModelRefusedError, "does not answer with the JSON"),
+        (b"[]", ModelRefusedError, "does not answer with the JSON"),
+        (b"7", ModelRefusedError, "does not answer with the JSON"),
+        (b'"{}"', ModelRefusedError, "does not answer with the JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_object_is_broken_or_of_something_else(

@@ -257,9 +257,7 @@ async def add(
     """Add messages, synchronously; the returned event is that of their session."""
     user = body.owner().get("user_id") or who.user
     if user is None:
-        raise InputError(
-            "the user is missing: give user_id. agent_id, app_id and run_id only label the messages"
-        )
+        raise InputError("the user is missing: give user_id; agent_id, app_id and run_id are only labels")
     memories = records.Memories(forest, who.user_id(user))
     async with request.app.state.access.ingesting(who):
         run = body.owner().get("run_id")
@@ -409,9 +407,7 @@ async def _found(memory_id: str, forest: AsyncMemForest, who: Who) -> records.Me
 
 async def _update(record: records.Memory, body: Update, forest: AsyncMemForest) -> None:
     if record.fact is None:
-        raise unmapped(
-            "Changing the text of a turn", "A turn never changes; delete it and add the right one."
-        )
+        raise unmapped("Changing a turn", "A turn never changes; delete it and add the right one.")
     await records.correct(forest, record, body.text, body.timestamp)
 
 

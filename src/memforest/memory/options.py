@@ -192,7 +192,9 @@ def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> 
     known = [*signature(read_statement).parameters][1:]
     for given in statements:
         if not isinstance(given, Mapping) or not {"statement"} <= {*given} <= {*known}:
-            raise InputError(f"a statement is a mapping with {', '.join(known)}; only the first is required")
+            raise InputError(
+                f"statements: each is a mapping with {', '.join(known)}; only the first is required"
+            )
     return tuple(read_statement(config, **given) for given in statements)
 
 

@@ -88,7 +88,7 @@ def unit_rows(reply: Any, count: int, dimension: int, who: str) -> Vectors:
     try:
         raw = np.asarray(reply)
     except (TypeError, ValueError, RuntimeError) as exc:
-        raise ModelError(f"{who} returned rows of different lengths, or no rows: {exc}") from exc
+        raise ModelError(f"{who} returned rows that are not a matrix: {exc}") from exc
     if raw.dtype.kind not in "fiu":
         raise ModelError(f"{who} returned {raw.dtype} instead of real numbers")
     if raw.ndim != 2 or raw.shape[0] != count or raw.shape[1] == 0:

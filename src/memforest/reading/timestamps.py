@@ -426,7 +426,7 @@ def learn_order(tx: Tx, config: Config, turns: Sequence[Turn]) -> list[str]:
         return []
     (words, turn), more = found[0], f" and {len(found) - 1} more" if len(found) > 1 else ""
     return [
-        f"{cut(repr(words), 40)} in turn {cut(repr(turn.id), 60)}{more}: nothing tells whether the day or the month comes "
+        f"{cut(repr(words), 40)} in turn {cut(repr(turn.id), 60)}{more}: it is unclear whether the day or the month comes "
         "first, so it dates nothing; set day_first (MEMFOREST_DAY_FIRST) to true or false"
     ]
 
@@ -438,6 +438,6 @@ def month_first_warning(times: Sequence[str], day_first: bool | None) -> tuple[s
         return ()
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return (
-        f"timestamp {shown(found[0])}{more}: nothing tells whether the day or the month comes first, and it was read "
+        f"timestamp {shown(found[0])}{more}: it is unclear whether the day or the month comes first, and it was read "
         "month first; set day_first (MEMFOREST_DAY_FIRST) to true or false",
     )
