@@ -219,8 +219,7 @@ class ForeignStoreError(StoreError):
 
 
 class StoreKeyError(StoreError):
-    """The memory is encrypted, and the key or the salt is missing or wrong. Or a key is given, and the memory is not
-    encrypted."""
+    """The key or the salt of a memory is missing or wrong, or a key is given for a memory without encryption."""
 
 
 class StoreReplacedError(StoreError):

@@ -264,10 +264,10 @@ def test_own(write: Write) -> None:
 @each(
     ("bench", "lines", "message"),
     (
-        ("own", [*OWN[:2], {"question": "Q?", "answer": "A", "evidence": ["nobody said this"]}], "line 3: the evidence 'nobody said this' is no turn"),
+        ("own", [*OWN[:2], {"question": "Q?", "answer": "A", "evidence": ["nobody said this"]}], "line 3: the evidence 'nobody said this' is not the id of a turn"),
         ("own", [OWN[2]], "no sessions of the memory 'f'"),
         ("own", [{"what": 1}], "line 1: this is neither a session nor a question"),
-        ("own", OWN[:2], "there is no question"),
+        ("own", OWN[:2], "the file has no questions"),
         ("own", [*OWN[:2], {"question": "Q?"}], "give 'answer', 'evidence' or both"),
         ("own", [*OWN[:2], {**OWN[2], "asked": "some day"}], "line 3, asked"),
         ("own", [{"session": "s", "turns": ["hi"]}, OWN[2]], "a turn should be an object"),

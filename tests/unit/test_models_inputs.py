@@ -121,8 +121,8 @@ def test_finite_scores_are_taken_to_the_last_bit(scores: list[float]) -> None:
 @each(
     ("reply", "count", "said"),
     [
-        (Ragged(), 1, "did not return a list of numbers: the tensor is not here"),
-        ([[1.0], [2.0, 3.0]], 2, "did not return a list of numbers"),
+        (Ragged(), 1, "not a list of numbers: the tensor is not here"),
+        ([[1.0], [2.0, 3.0]], 2, "not a list of numbers"),
         ([True, False], 2, r"bool of shape \(2,\)"),
         ([[1.0], [2.0]], 2, r"shape \(2, 1\) for 2 texts; expected numbers of shape \(2,\)"),
         ([1.0], 2, r"shape \(1,\) for 2 texts"),

@@ -206,7 +206,7 @@ class AsyncMemForest:
                 function and should be quick. What it raises ends the call; what was stored stays, and `resume` goes on.
 
         Raises:
-            IdempotencyError: if the key was given with another request before.
+            IdempotencyError: if the key was used for another request.
             InputError: if a turn is malformed (TimestampError: its time), or none has text, or an option is wrong, as
                 ``defer`` together with ``refresh=True``; nothing was stored, and an unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
                 `IngestResult.refused`.

@@ -61,7 +61,7 @@ def finite_scores(reply: Any, count: int, who: str, *columns: int) -> NDArray[np
     try:
         found = np.asarray(reply)
     except (TypeError, ValueError, RuntimeError) as exc:
-        raise ModelError(f"{who} did not return a list of numbers: {exc}") from exc
+        raise ModelError(f"{who} returned something that is not a list of numbers: {exc}") from exc
     if found.dtype.kind not in "fiu" or found.shape != (count, *columns):
         raise ModelError(
             f"{who} returned {found.dtype} of shape {found.shape} for {count} texts; expected numbers of shape {(count, *columns)}"
