@@ -165,7 +165,7 @@ async def may_measure(who: Who) -> None:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Return the server's numbers. Where keys exist it takes one with the scope admin and without a tenant."""
+    """Return the server's metrics. If keys exist, it needs one with the scope admin and without a tenant."""
     registry = cast(Metrics, request.app.state.metrics).registry
     body = await asyncio.to_thread(generate_latest, registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST)

@@ -49,11 +49,9 @@ class ProblemDetails(BaseModel):
 
     type: str = Field(description="`urn:memforest:error:` and the name of the class, or `about:blank`")
     title: str = Field(description="what kind of error it is")
-    status: int = Field(description="that of the response")
+    status: int = Field(description="the status of the response")
     detail: str = Field(description="what was wrong, and what to do about it")
-    errors: list[WrongField] | None = Field(
-        None, description="the wrong fields, of a request that does not fit"
-    )
+    errors: list[WrongField] | None = Field(None, description="the wrong fields of the request")
 
 
 def type_of(kind: type[errors.MemForestError]) -> str:
