@@ -103,8 +103,7 @@ _MEANS = {
     403: "The key or token does not allow this.",
     404: "The user, session, fact, turn or entity does not exist, or the caller may not see it.",
     408: "The body did not arrive in time.",
-    409: "The request conflicts with the state: other turns are stored, the fact was corrected, or the idempotency key
-        was used before.",
+    409: "The request conflicts with the state: other turns are stored, the fact was corrected, or the idempotency key was used.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "The request is not valid; `errors` says where.",
