@@ -597,10 +597,10 @@ def load_default_config(
     the one that is named.
 
     Args:
-        *names: presets, each over those before it: ``"default_30b"`` or ``"default_4b"`` (the MemForest paper's
-            models, served on this machine), ``"memforest_paper"`` (its form, see docs/research/modes.md), or
-            ``"segtree_paper"``, ``"timem_paper"``
-            and ``"hmem_paper"`` (forms and models of those evaluations); None and ``"default"`` are none. The models of a preset
+        *names: presets, each over those before it. ``"default_30b"`` and ``"default_4b"`` have the MemForest paper's
+            models, served on this machine. ``"memforest_paper"`` has its form, see docs/research/modes.md.
+            ``"segtree_paper"``, ``"timem_paper"`` and ``"hmem_paper"`` have forms and models of those evaluations.
+            None and ``"default"`` change nothing. The models of a preset
             take the place of those before them as a whole.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
         environ: read instead of the process's environment.

@@ -8,8 +8,8 @@ No message and no ``repr`` shows a key, the value of a header or of a further fi
 
 The steps that a chat model can do: a registry, which an index extends.
 
-A step is declared in data alone, so that knowing of it imports nothing: its prompts are files, and what reads a reply
-is named as ``"module:name"`` and found when it is needed. The steps of an index are
+A step is declared only in data, and imports nothing. Its prompts are files, and the reader of its replies is named as
+``"module:name"`` and imported when it is needed. The steps of an index are
 registered by its module ``memforest.trees.NAME.steps``, which is imported when steps are first asked for, so that settings
 know them before anything is opened.
 

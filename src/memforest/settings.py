@@ -211,8 +211,8 @@ class Settings:
 
     __slots__ = ()
     KEPT: ClassVar[tuple[str, ...]] = ()
-    """Settings of an index that a memory keeps from its first write on, because what the index stores has its shape by
-    them; the others are those of the present configuration."""
+    """Settings of an index that a memory keeps from its first write on, because they shape what the index stores. The
+    others come from the present configuration."""
     _apart: ClassVar[Collection[str]] = ()
     """Settings whose types `_check` looks at itself."""
 
@@ -370,8 +370,8 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
 def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Table:
     """Return two tables as one; `upper` wins, setting by setting in what are tables themselves.
 
-    A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out, and
-    those of its steps that have no address of their own.
+    A key belongs to one address. If `upper` names another address, the key and the headers of `lower` are dropped,
+    also those of its steps without an address of their own.
     """
     made = {**lower, **upper}
     for name, above in upper.items():
@@ -521,8 +521,8 @@ MAX_TREE_DEPTH = 100
 high as it has leaves."""
 
 QUESTION_CHARS = 2_000
-"""Characters of a question that are read, half at each of its ends; a longer one is cut where it comes in, so that all steps
-see the same, with a warning."""
+"""Most characters of a question. A longer one keeps half of them at each end, and a warning says so. All steps see the
+same text."""
 
 MAX_BODY_BYTES = 10_000_000
 """Bytes of one request to a server: a session of a hundred of the longest turns. Longer histories come in more sessions."""
@@ -542,8 +542,8 @@ TIME_KEYS = ("timestamp", "time", "date", "created_at", "createdAt", "created", 
 ID = ("id", "turn_id", "message_id", "dia_id")
 SPEAKER = ("speaker", "name")
 CAPTION = ("caption", "blip_caption")
-"""Under which names a message has its text, time, id, speaker and the caption of its picture, the first that is there before
-others; a file's messages and those of `add` alike."""
+"""The keys of a message for its text, time, id, speaker and the caption of its picture; the first one found counts.
+They hold for files and for `add`."""
 
 ROLES = (*STORED_ROLES, *ROLE_ALIASES)
 """All roles that are read."""
