@@ -1,8 +1,9 @@
 """Access by keys and tokens: who asks, within which limits, with the memories of which tenant.
 
-Each tenant has a directory of its own below the server's, opened at need and closed when idle. The name of the directory is made
-of a hash of the tenant's exact name, as the file of a user is, so no name becomes a path, and two tenants have two directories on
-any file system. The bounds of the configuration hold over all tenants together: a memory that was used longest ago is closed
+Each tenant has a directory of its own below the server's, opened at need and closed when idle. The directory's name is
+a hash of the tenant's exact name, like the file name of a user. So no name becomes a path, and two tenants have two
+directories on any file system. The bounds of the configuration hold over all tenants together: a memory that was used
+longest ago is closed
 first, whosever it is, and a tenant of whom nothing is open is let go.
 
 Limits are counted in this process by `limits` (the extra ``[server]``); several server processes count apart.

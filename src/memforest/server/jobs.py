@@ -1,9 +1,9 @@
 """Ingest jobs: `Intake` accepts sessions of many users, makes memory of them in the background, and tells how far it is.
 
 The sessions of a job are stored durably in the memories before the job is, and the job before it is acknowledged. What is left
-is that `resume` reads them, user by user and within bounds. A job is one row, which says how far that is, and nothing else is
-known of it: any server of a directory accepts jobs, tells of them and cancels them, and the one that holds the lock works on
-them. When its process ends, another takes the lock.
+is that `resume` reads them, user by user and within bounds. A job is one row, which holds its whole state. Any server
+of a directory accepts, shows and cancels jobs. The one that holds the lock works on them. When its process ends,
+another takes the lock.
 
 The file holds counts, states and digests: no text, user id or session id. Users are the hash that ends the name of their file.
 """

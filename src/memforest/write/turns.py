@@ -92,9 +92,9 @@ def field_of(key: object, turn: Mapping[str, Any]) -> Literal["text", "speaker",
 def messages_of(given: Any) -> Any:
     """Return a list of messages as mappings; what is no list stays as it is, for the reader to refuse.
 
-    A message may be a mapping, also in the forms of LangChain that files have, or an object: one with ``model_dump``, as
-    pydantic makes them and the clients of OpenAI and LangChain take and give, or one that has a ``role``, ``speaker`` or
-    ``type`` beside its ``content``. Anything else stays as it is, for the reader to refuse by its place.
+    A message may be a mapping, also in LangChain's file formats, or an object. An object has ``model_dump``, like
+    those of pydantic and the clients of OpenAI and LangChain. Or it has a ``role``, ``speaker`` or ``type`` beside its
+    ``content``. Anything else stays as it is, for the reader to refuse by its place.
     """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
         return given
@@ -248,8 +248,8 @@ class TurnReader:
     """Reads the turns of one session.
 
     A turn without text (a call of a tool), or whose text cannot be text, is refused alone; of such a turn nothing
-    else is looked at. Anything else that is wrong with a turn is an error of the whole session, because what is
-    right would be a guess: when and by whom it was said, and which turn an id means.
+    else is looked at. Anything else that is wrong with a turn is an error of the whole session. To repair it would be
+    a guess about its time, its speaker or its id.
 
     Args:
         zone: the time zone naive times are read in.

@@ -1,7 +1,7 @@
 """Pages that answer a question from evidence, and that compare two instants.
 
-The first shows the evidence with its relevance, dates and sources, then the answer, and how both were found; the second what was
-so at one instant and not at the other, or what the memory held and learnt.
+The first page shows the evidence with its relevance, dates and sources, then the answer, and how both were found. The
+second page compares two times: what was true, or what the memory held and learnt.
 """
 
 from __future__ import annotations
