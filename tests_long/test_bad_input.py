@@ -489,7 +489,7 @@ def raising(texts: list[str]) -> Any:
     ("fn", "message"),
     [
         pytest.param(lambda texts: [[1.0, 2.0]] * (len(texts) + 1), "shape", id="too many rows"),
-        pytest.param(lambda texts: [1.0] * len(texts), "shape", id="no matrix"),
+        pytest.param(lambda texts: [1.0] * len(texts), "shape", id="not a matrix"),
         pytest.param(lambda texts: [[1.0], [1.0, 2.0]] * len(texts), "matrix|shape", id="ragged rows"),
         pytest.param(lambda texts: np.full((len(texts), 3), np.nan), "not finite", id="NaN"),
         pytest.param(lambda texts: np.zeros((len(texts), 3)), "zeros", id="zeros"),

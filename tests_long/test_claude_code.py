@@ -263,7 +263,7 @@ def test_it_is_the_named_user_or_the_only_one(place: Place, transcript: Path) ->
     assert "Celsius" in told(answer("prompt", payload("prompt"), anybody))
     with MemForest(place.directory, Config(embedder=HashEmbedder())) as forest:
         forest.register_user("bob")
-    with pytest.raises(HookError, match="2 users have a memory: give --user"):
+    with pytest.raises(HookError, match="2 users have a memory here: choose one with --user"):
         answer("prompt", payload("prompt"), anybody)
 
 
@@ -359,7 +359,7 @@ def test_no_failure_is_seen_by_a_session(place: Place, transcript: Path) -> None
     for event, sent, why in (
         ("prompt", b"", "JSONDecodeError"),
         ("prompt", b"{", "JSONDecodeError"),
-        ("stop", b"[]", "no JSON object"),
+        ("stop", b"[]", "not a JSON object"),
         ("stop", b'"\xff"', "UnicodeDecodeError"),
         ("session-end", b"[" * 100_000, "Recursion"),
         ("pre-compact", b"{}", "no session_id"),
@@ -458,7 +458,7 @@ def test_the_plugin_comes_and_goes_and_nothing_else_does(place: Place, tmp_path:
     settings.write_text('{"hooks":  {}}')
     before = {path: path.read_bytes() for path in (tmp_path / "claude").rglob("*") if path.is_file()}
     at = ("--dir", str(place.directory), "--user", "ana")
-    assert "nobody can be asked" in cli("claude-code", "install", *at, code=2)
+    assert "without a terminal" in cli("claude-code", "install", *at, code=2)
     assert not (folder() / ".mcp.json").exists()
     shown = cli("claude-code", "install", *at, "--server", NOBODY, "--yes")
     assert "+++ " in shown
@@ -474,7 +474,7 @@ def test_the_plugin_comes_and_goes_and_nothing_else_does(place: Place, tmp_path:
         tools = json.loads((folder() / ".mcp.json").read_text())["mcpServers"]["memory"]
         assert tools["args"] == ["-m", "memforest", *at, "mcp"]
     assert json.loads((folder() / ".claude-plugin" / "plugin.json").read_text())["name"] == "memforest"
-    assert "Nothing is to be changed" in cli("claude-code", "install", *at, "--server", NOBODY, "--yes")
+    assert "Nothing to change" in cli("claude-code", "install", *at, "--server", NOBODY, "--yes")
     state = json.loads(cli("claude-code", "status", "--json"))["data"]
     assert (state["installed"], state["user"]) == (True, "ana")
     cli("claude-code", "install", *at, "--no-mcp", "--yes")

@@ -312,7 +312,7 @@ def test_what_became_of_the_sessions_is_told_in_full() -> None:
         "facts 6 added, 7 merged, 8 superseded",
         "no fact in 3 pieces: question 2, chatter 1",
         "failed 1 chunk (no JSON); their turns are stored, `memforest maintain resume` retries",
-        "left 9 chunks; the budget is used up, `memforest maintain resume` goes on",
+        "left 9 chunks: the budget is used up; `memforest maintain resume` goes on",
         "model 1 call, 10 tokens, 11 without a usable reply",
         "embedded 7 texts with words",
         "file 2.0 kB in memories",

@@ -59,7 +59,7 @@ def test_a_directory_is_encrypted_used_rekeyed_and_decrypted(run: Run, tmp_path:
     own.write_text(HEX + "\n")
     new.write_text(NEW)
     assert "1 file encrypted, in " in run("key", "set", MEMFOREST_KEY=HEX).output
-    assert "0 files encrypted, 1 were so already" in run("key", "set", "--key-file", str(own)).output
+    assert "0 files encrypted, 1 already were" in run("key", "set", "--key-file", str(own)).output
     for command in (
         ("users",),
         ("facts",),
@@ -122,7 +122,7 @@ def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path)
     short = tmp_path / "short.key"
     short.write_text("secret-words")
     for args, said in (
-        (("key", "set"), "set MEMFOREST_KEY, or give --key-file"),
+        (("key", "set"), "set MEMFOREST_KEY or give --key-file"),
         (("key", "set", "--key-file", str(short)), "'short.key' cannot be used: the key is a text"),
     ):
         told = run(*args)

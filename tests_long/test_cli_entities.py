@@ -75,7 +75,7 @@ def test_relations_have_their_time(filled: Path) -> None:
     ]
     assert found[0][6].startswith("2024-03-03-4 #")
     early = run(filled, "relations", "Kyoto", "--as-of", "1999-01-01")
-    assert (early.stdout, "no relation is known of that time" in early.stderr) == ("", True)
+    assert (early.stdout, "no relation is known at that time" in early.stderr) == ("", True)
     wrong = run(filled, "relations", "Marra")
     assert (wrong.exit_code, "near are: 'Mara'" in wrong.stderr) == (1, True)
 
@@ -87,8 +87,8 @@ def test_a_path_is_a_line_a_step(filled: Path) -> None:
     assert found[-1][5] == "I moved to Lisbon."
     none = run(filled, "relations", "Orrin Labs", "Rex", "--hops", "1")
     assert (none.exit_code, none.stdout) == (0, "")
-    assert "no way of 1 step or fewer" in none.stderr
-    assert "both names are one entity" in run(filled, "relations", "Lucia", "Lucía").stderr
+    assert "no path of 1 step or fewer" in none.stderr
+    assert "both names are the same entity" in run(filled, "relations", "Lucia", "Lucía").stderr
     assert data(filled, "relations", "Orrin Labs", "Lisbon")["steps"][-1]["labels"] == ["residence"]
     assert run(filled, "relations", "Mara", "Rex", "--hops", "9").exit_code == 2
 
@@ -112,7 +112,7 @@ def test_two_names_are_merged_and_split(filled: Path) -> None:
 def test_nothing_decided_is_said(filled: Path) -> None:
     """On standard error, as it is no record."""
     done = run(filled, "entities", "--choices")
-    assert (done.exit_code, done.stdout, "nothing was decided" in done.stderr) == (0, "", True)
+    assert (done.exit_code, done.stdout, "no names were merged or split" in done.stderr) == (0, "", True)
 
 
 def test_a_profile_of_what_never_spoke(filled: Path) -> None:

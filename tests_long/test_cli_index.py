@@ -68,10 +68,10 @@ def test_settings_are_given_as_pairs(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("add", "nosuch"), "'nosuch' is unknown; known: facts, "),
+        (("add", "nosuch"), "unknown index 'nosuch'; known: facts, "),
         (("add", "memforest"), "has the index 'memforest' already"),
         (("add", "memforest", "--set", "wide"), "not of the form KEY=VALUE"),
-        (("add", "flat", "--set", "wide=1"), "[index.flat] there is no setting wide"),
+        (("add", "flat", "--set", "wide=1"), "[index.flat] unknown setting wide"),
         (("drop", "shelf"), "this memory has no index 'shelf'; it has: memforest"),
         (("drop", "memforest"), "'memforest' is the only index"),
     ],

@@ -95,7 +95,7 @@ def test_a_format_can_be_named_and_an_unknown_one_is_refused(run: Run) -> None:
     assert stated.exit_code == 0
     unknown = run("ingest", DATA / "log.txt", "--format", "diary")
     assert unknown.exit_code == 1
-    assert "there is no format 'diary'; known: adk, ai-sdk, aider, chatgpt" in unknown.stderr
+    assert "unknown format 'diary'; known: adk, ai-sdk, aider, chatgpt" in unknown.stderr
 
 
 def test_the_rest_of_a_damaged_archive_is_stored(run: Run, tmp_path: Path) -> None:

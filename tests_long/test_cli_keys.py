@@ -77,7 +77,7 @@ def test_a_key_is_bound_to_the_user_that_is_named_and_not_to_that_of_the_environ
     ("args", "says"),
     [
         (("create",), "NAME"),
-        (("create", "a", "--scope", "read,root"), "no scope 'root'"),
+        (("create", "a", "--scope", "read,root"), "unknown scope 'root'"),
         (("create", "a", "--expires", "soon"), "12h, 90d, 4w"),
         (("create", "a", "--tenant", ""), "tenant must be"),
         (("create", "a\x1b[31m"), "printable"),
@@ -91,7 +91,7 @@ def test_wrong_usage_is_one_line(args: tuple[str, ...], says: str) -> None:
     assert result.exit_code in (1, 2)
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
-    assert run("list").stdout.startswith("No key was ever made here")
+    assert run("list").stdout.startswith("There are no keys yet")
 
 
 def test_a_list_says_what_became_of_each_key(directory: Path) -> None:
@@ -178,8 +178,8 @@ def test_options_are_read() -> None:
 @each(
     ("args", "says"),
     [
-        (("--oidc-issuer", "https://id.example"), "go together"),
-        (("--oidc-audience", "a"), "go together"),
+        (("--oidc-issuer", "https://id.example"), "give both"),
+        (("--oidc-audience", "a"), "give both"),
         (("--oidc-issuer", "http://id.example", "--oidc-audience", "a"), "https"),
         (("--rate", "fast"), "600/minute"),
         (("--tenant-ingests", "0"), "ingests_per_tenant"),

@@ -75,7 +75,7 @@ def test_another_directory(memories: Path, tmp_path: Path) -> None:
     ("args", "words"),
     [
         ((), "Missing argument 'FROM'"),
-        (("bob",), "Give --user"),
+        (("bob",), "give --user"),
         (("ann", "--user", "ann"), "into itself"),
         (("zoe", "--user", "ann"), "zoe"),
         (("bob", "--user", "ann", "--apart", "Zoe"), "nobody and nothing"),

@@ -142,4 +142,4 @@ def test_an_output_that_cannot_be_written_is_one_line(folder: Path, more: tuple[
             [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False, timeout=50
         )
     assert ran.returncode == 1
-    assert ran.stderr == b"Error: the output cannot be written: No space left on device\n"
+    assert ran.stderr == b"Error: cannot write the output: No space left on device\n"

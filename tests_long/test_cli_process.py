@@ -126,7 +126,7 @@ def test_interrupted_ingest_keeps_what_it_stored_and_goes_on(tmp_path: Path) -> 
         output, errors = writer.communicate(timeout=20)
     assert 4 <= seen < SESSIONS
     assert (writer.returncode, output) == (130, "")
-    assert errors.startswith("Interrupted: ")
+    assert errors.startswith("Interrupted. ")
     assert "memforest maintain resume" in errors
     assert "Traceback" not in errors
     promised = int(errors.split()[1])

@@ -61,7 +61,7 @@ def test_an_unknown_name_is_an_error(filled: Path) -> None:
     """With the names there are."""
     done = run(filled, "profile", "Carla")
     assert done.exit_code == 1
-    assert "nobody called 'Carla' speaks in this memory; who does: Ana, Bruno" in done.stderr
+    assert "nobody called 'Carla' speaks in this memory; the speakers are: Ana, Bruno" in done.stderr
 
 
 def test_on_a_terminal_quotes_stand_below_lines(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:

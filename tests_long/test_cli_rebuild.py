@@ -43,7 +43,7 @@ def embedder_of(tmp_path: Path) -> str:
 
 def test_another_embedder_is_given(run: Run, tmp_path: Path) -> None:
     """The error of an ingest with it names the command; afterwards the memory is searched with it."""
-    assert run("maintain", "rebuild", "--embedder", "hash-words-1@48").stdout == "Made anew: me.\n"
+    assert run("maintain", "rebuild", "--embedder", "hash-words-1@48").stdout == "Rebuilt: me.\n"
     assert embedder_of(tmp_path) == "hash-words-1@48"
     assert run("maintain", "verify").exit_code == 0
     assert run("search", "Where does Ana live?").exit_code == 0
@@ -90,7 +90,7 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
         patch.setattr(HashEmbedder, "embed", stop)
         ended = run("maintain", "rebuild", "--embedder", "hash-words-1@48")
     assert ended.exit_code == 130
-    assert "Run the same `memforest maintain rebuild` again to go on" in ended.stderr
+    assert "run the same `memforest maintain rebuild` again" in ended.stderr
     assert embedder_of(tmp_path) == "hash-words-1@32"
     assert "'hash-words-1@48' has been begun with" in run("stats").stdout
     assert run("search", "Where does Ana live?").exit_code == 0
@@ -104,7 +104,7 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
         (("--index", "nosuch"), "nosuch"),
         (("--index", "memforest", "--stale"), "leave out"),
         (("--embedder", "none"), "there is none"),
-        (("--embedder", "gpt"), "there is no embedder 'gpt'"),
+        (("--embedder", "gpt"), "unknown embedder 'gpt'"),
         (("--user", "nobody"), "user 'nobody' has no memory"),
     ],
 )

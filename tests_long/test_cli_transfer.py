@@ -62,12 +62,12 @@ def test_export_and_import(run: Run) -> None:
     assert run("export", "me.jsonl").stdout.startswith("Exported 1 session, 2 turns, ")
     again = run("export", "me.jsonl")
     assert again.exit_code == 1
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert (
         data(run("export", "me.jsonl", "--overwrite", "--vectors", "--no-summaries", "--json"))["turns"] == 2
     )
     assert "summaries" not in data(run("export", "x.jsonl", "--no-summaries", "--json"))["rows"]
-    assert "was written already" in run("import", "me.jsonl").stderr
+    assert "this one has content" in run("import", "me.jsonl").stderr
     done = run("import", "me.jsonl", "--user", "you")
     assert done.stdout.startswith("Imported 1 session, 2 turns, ")
     assert " as the memory of you" in done.stdout

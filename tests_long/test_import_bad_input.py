@@ -220,7 +220,7 @@ def test_a_wrong_line_is_named_by_its_number(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [(b'{"record":\n', "is no JSON"), (b"[1]\n", "is no JSON object"), (b'{"a":NaN}\n', "no JSON"),
+    ("line", "said"), [(b'{"record":\n', "is not JSON"), (b"[1]\n", "is not a JSON object"), (b'{"a":NaN}\n', "not JSON"),
                        (b"\xff\n", "is no JSON"), (b'{"record": ["turn"]}\n', "unknown record"),
                        (b"[" * 100_000 + b"\n", "is no JSON")]
 )  # fmt: skip

@@ -84,7 +84,7 @@ def test_tables_of_an_index_are_laid_over_each_other(tmp_path: Path) -> None:
 @each(
     ("given", "said"),
     [
-        ({"deep": 3}, "there is no setting deep; known: depth, window, levels"),
+        ({"deep": 3}, "unknown setting deep; known: depth, window, levels"),
         ({"depth": 0}, "depth should be greater than or equal to 1, not 0"),
         ({"depth": True}, "depth should be a valid integer, not True"),
         ({"depth": None}, "depth should be a valid integer, not None"),
@@ -119,7 +119,7 @@ def test_settings_that_do_not_check_themselves_are_checked() -> None:
         ({"index_settings": {"memforest": {"families": ["session", "session"]}}}, "none twice"),
         ({"index_settings": {"memforest": {"families": []}}}, "at least one"),
         ({"index_settings": {"memforest": {"evidence": "some"}}}, "'all', 'reached' or 'roots'"),
-        ({"index_settings": {"flat": {"depth": 2}}}, r"\[index\.flat\] there is no setting depth"),
+        ({"index_settings": {"flat": {"depth": 2}}}, r"\[index\.flat\] unknown setting depth"),
     ],
 )
 def test_a_forest_refuses_what_no_index_can_do(tmp_path: Path, settings: dict[str, Any], said: str) -> None:

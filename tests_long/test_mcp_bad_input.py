@@ -76,7 +76,7 @@ def refused(directory: Path, tool: str, arguments: dict[str, Any], *, era: str =
         ("add_memory", {"messages": [{"role": "user"}]}, "content"),
         ("add_memory", {"content": "a", "timestamp": "x"}, "imestamp"),
         ("add_memory", {"content": "a", "session_id": "a\x00b"}, None),
-        ("no_such_tool", {}, "There is no such tool; tools/list names those there are."),
+        ("no_such_tool", {}, "There is no such tool; see tools/list."),
     ],
 )
 def test_wrong_arguments(

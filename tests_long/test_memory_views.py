@@ -419,7 +419,7 @@ def test_what_is_not_done_is_counted_until_it_is(folder: Path) -> None:
         assert (memory.stats().failed_chunks, memory.stats().unfinished) == (2, 1)
         told = memory.search("Where does Ana live?").warnings
         assert told == (
-            "1 session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them",
+            "1 session(s) are stored but not read yet: a write is going on, or was interrupted; resume() completes them",
         )
         assert "I like wine." in [one.text for one in memory.search("wine")]
         extractor.sober = True

@@ -147,7 +147,7 @@ def test_a_disk_that_is_not_full(cause: Exception) -> None:
 @each(
     ("message", "shown"),
     [
-        ("index='x' is unknown; known: facts, flat", True),
+        ("unknown index 'x'; known: facts, flat", True),
         ("weights are not in /opt/models/minilm", False),
         ("there is nothing at http://127.0.0.1:11434/v1", False),
         (r"look into 'C:\memories\server'", False),

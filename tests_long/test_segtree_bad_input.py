@@ -186,7 +186,7 @@ def test_what_keeps_its_childrens_texts_is_compared_by_their_mean(folder: Path) 
         ({"tau": 2}, "tau should be less than or equal to 1"),
         ({"height_max": -1}, "height_max should be greater than or equal to 0"),
         ({"placer": "batch"}, "placer should be 'centroid' or 'cosine'"),
-        ({"nosuch": 1}, "there is no setting nosuch"),
+        ({"nosuch": 1}, "unknown setting nosuch"),
     ],
 )
 def test_settings_that_cannot_be(folder: Path, own: dict[str, Any], says: str) -> None:

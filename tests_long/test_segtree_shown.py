@@ -178,7 +178,7 @@ def test_a_wide_tree_is_drawn_to_a_limit_that_is_said(
     monkeypatch.setattr(inspecting, "DRILLED_NODES", 2)
     cut = run("tree", "--index", "segtree")
     assert len(cut.stdout.splitlines()) == 1
-    assert "At most 2 nodes are drawn; --limit or --depth shows more." in cut.stderr
+    assert "Only 2 nodes are shown; --limit or --depth shows more." in cut.stderr
     whole = run("tree", "--index", "segtree", "--depth", "9")
     assert len(whole.stdout.splitlines()) > 12
     assert "drawn" not in whole.stderr + run("tree", "--index", "segtree", "--limit", "3").stderr

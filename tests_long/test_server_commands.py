@@ -93,7 +93,7 @@ def test_a_group_without_its_command_says_so_in_one_line(command: str) -> None:
         (["--address", "memory.example"], "such as 'https://memory.example'"),
         (["--address", "https://m.example/?a"], "is no address"),
         (["--rate", "many"], "such as '600/minute'"),
-        (["--oidc-issuer", "https://id.example"], "go together"),
+        (["--oidc-issuer", "https://id.example"], "give both"),
         (["extra"], "unexpected extra argument"),
     ],
 )

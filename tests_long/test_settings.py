@@ -269,7 +269,7 @@ def test_an_address_without_a_model_is_refused(section: str) -> None:
         ("[ranking]\nlexical = 'much'", r"ranking\.lexical"),
         ("[ranking]\nspeed = 1", r"ranking\.speed"),
         ("[query_budget]\nmax_calls = -1", r"query_budget\.max_calls .*, not -1"),
-        ("[chat\n", "no TOML.*line 1"),
+        ("[chat\n", "not TOML.*line 1"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(write: Any, text: str, said: str) -> None:

@@ -81,7 +81,7 @@ def test_events_are_pieces_of_the_page_and_come_to_an_end(forest: AsyncMemForest
     assert ids == sorted(ids)
     assert ids[-1] == made.last_event
     assert answer.text.endswith("event: ended\ndata: ended\n\n")
-    assert "sessions that are memory" in answer.text
+    assert "sessions done" in answer.text
     assert (
         f"This job is {made.state}: " in answer.text.split("\n\n")[-3]
     )  # for the page's live region, at the end alone

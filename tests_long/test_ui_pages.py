@@ -389,7 +389,7 @@ def test_the_story_of_a_turn_tells_what_was_made_of_it(browser: Browser) -> None
     assert "entity ann" in trees
     for one in links(trees):
         assert browser.get(one).status_code == 200
-    assert "Nobody has corrected" in told["Corrections"]
+    assert "No fact of this turn was corrected" in told["Corrections"]
     assert "States it ended" not in told
 
 

@@ -112,7 +112,7 @@ def test_a_weight_is_a_finite_number(name: str) -> None:
         (lambda: MemForest("x", "config.toml"), "takes a Config, not a str"),  # type: ignore[arg-type]
         (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),  # type: ignore[arg-type]
         (lambda: MemForest("x", max_workers="8"), "max_workers='8'"),  # type: ignore[arg-type]
-        (lambda: MemForest("x", Config(embedder="ada")), "there is no embedder 'ada'"),
+        (lambda: MemForest("x", Config(embedder="ada")), "unknown embedder 'ada'"),
     ],
 )
 def test_the_message_says_what_to_write(write: Callable[[], object], fix: str) -> None:

@@ -1,7 +1,8 @@
 """Settings: frozen values, chosen once.
 
-Source of the chunk size (b = 2): MemForest paper §4.1. Ranking weights were chosen by hand on five LoCoMo conversations,
-keeping only parts that had also held on human chat; `memforest eval` says what each one adds (`memforest@lexical=0`). The
+Source of the chunk size (b = 2): MemForest paper §4.1. Ranking weights were chosen by hand on five LoCoMo
+conversations. Only parts that also held on human chat were kept. `memforest eval` says what each one adds
+(`memforest@lexical=0`). The
 settings of an index stand with the index.
 
 
@@ -184,12 +185,12 @@ class Recall(Settings):
     """
 
     planner: Who = "auto"
-    """Who says how much a question needs, and by which words to look. ``"model"``: the chat model, one call; ``"rules"``:
-    the plan of the question; ``"auto"``: the model if there is one and `complexity` is not given; ``"off"``: nobody, so that a
-    question without `complexity` counts as ``"hybrid"``."""
+    """Who says how much a question needs, and by which words to look. ``"model"``: the chat model, in one call.
+    ``"rules"``: the plan of the question. ``"auto"``: the model, if there is one and `complexity` is not given.
+    ``"off"``: nobody; a question without `complexity` is ``"hybrid"``."""
     gate: Who = "auto"
-    """Who drops what the question does not need. ``"model"``: the chat model, one call; ``"rules"``: what says the same as
-    what is kept, has ended, or is far below the best; ``"auto"``: the model if there is one; ``"off"``: nobody."""
+    """Who drops what the question does not need. ``"model"``: the chat model, in one call. ``"rules"``: drop what
+    repeats, has ended, or is far below the best. ``"auto"``: the model if there is one. ``"off"``: nobody."""
     complexity: Annotated[int, Bound(ge=0, le=2)] | None = experimental(None)
     """How much is recalled whatever the question: 0 simple, 1 hybrid, 2 complex; None is what the planner says."""
     levels: Sequence[Level] | None = experimental(None)
@@ -208,8 +209,8 @@ class Recall(Settings):
     budgets: Literal["timem", "locomo"] | Mapping[Complexity, Sequence[Whole]] = field(
         default="timem", hash=False
     )
-    """Most memories of each level. ``"timem"`` and ``"locomo"`` are those of the paper's two runs; a mapping such as
-    ``{"complex": (20, 4, 4, 2, 1)}`` gives the levels from 1 on, and what it does not name is as in ``"timem"``."""
+    """Most memories of each level. ``"timem"`` and ``"locomo"`` are those of the paper's two runs. A mapping such as
+    ``{"complex": (20, 4, 4, 2, 1)}`` gives the levels from 1 on. The rest is as in ``"timem"``."""
     prune: Literal["best", "own"] = experimental("best")
     """Which memories of a level stay that has more than its budget: those above the best leaves, or those with the best scores
     of their own."""
@@ -269,8 +270,8 @@ class Explore(Settings):
     """How the index `hmem` looks for evidence; see docs/research/hmem.md for what the paper has otherwise."""
 
     planner: Who = "auto"
-    """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
-    if there is one; ``"off"``: nobody, and the question is its only sub-query."""
+    """Who takes a question apart. ``"model"``: the chat model, in one call. ``"rules"``: the plan of the question.
+    ``"auto"``: the model if there is one. ``"off"``: nobody; the question is its only sub-query."""
     scope: Scope = experimental("auto")
     """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
     all. ``"auto"`` is what the planner says."""
@@ -291,12 +292,12 @@ class Explore(Settings):
     known: Weight = experimental(0.3)
     """Weight of telling a state or a relation of an entity that the question names; 0 leaves it out."""
     similarity_of: Literal["fused", "cosine"] = experimental("fused")
-    """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: how relevant a piece is by words, vectors, what was said
-    beside it, and by whom, as z-scores of all that was said; with MiniLM it finds 25 to 30 points more of what
-    answers a question of several hops."""
+    """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: relevance by words, vectors, neighbouring
+    turns and speaker, as z-scores over all turns. With MiniLM it finds 25 to 30 points more of the evidence for
+    questions of several hops."""
     reach: Literal["all", "graph"] = experimental("all")
-    """What can be evidence where a question names or is near to entities: ``"graph"``, what entities lead to and nothing else, as in
-    the paper; ``"all"``, everything, and what they lead to comes first as far as `entity` says."""
+    """What can be evidence if a question names entities, or is near to some. ``"graph"``: only what the entities lead
+    to, as in the paper. ``"all"``: everything; what they lead to gains by `entity`."""
     overlap: Annotated[float, Bound(ge=0, le=1)] = experimental(0.5)
     """Weight of what two intervals share beside how near they are (lambda; the paper names none)."""
     decay_days: Annotated[float, Bound(gt=0)] = experimental(365.0)
@@ -325,8 +326,8 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
-"""When summaries are made that a write has left out of date: before they are read, with the write, in the background
-behind it, or when the forest is closed. In every policy what is read is made before."""
+"""When to make summaries that a write has outdated: before they are read, with the write, in the background after it,
+or when the forest is closed. In every policy what is read is made before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,8 +370,8 @@ class Ranking(Settings):
     time_order: float = 0.5
     """Whether the answers that a timeline gives, or that are chosen by their time, lead; 0 is not."""
     guided: float = experimental(1.0)
-    """What leaves gain that a planned or model-guided browse reached, by their places on the way down, not z-scored; only
-    in the modes other than ``"emb"`` (`Config.mode`)."""
+    """Bonus of leaves that a planned or model-guided browse reached, by their places on the way down. Not z-scored,
+    and only in modes other than ``"emb"`` (`Config.mode`)."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
     ranker: float = experimental(1.0)
@@ -385,8 +386,8 @@ class Ranking(Settings):
 class Config(Settings):
     """How a memory is written and read.
 
-    `chunk_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
-    them here affects new memories, and others when they are made anew (`AsyncUserMemory.rebuild`). Another embedder is
+    A memory keeps its `chunk_turns`, its embedder and the fan-outs of its trees from the first write on. A change here
+    affects new memories, and others when they are rebuilt (`AsyncUserMemory.rebuild`). Another embedder is
     refused until then, see `EmbedderMismatchError`.
     """
 
@@ -395,42 +396,40 @@ class Config(Settings):
     timezone: str = "UTC"
     """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
     day_first: bool | None = None
-    """Whether ``03/04/2024`` is 3 April, in what is said and in turns' timestamps; None is as the memory's people write,
-    which a date such as ``25/12/2023`` proves. Where nothing does, such a date in a text dates nothing, a timestamp is
-    read month first, and a warning says so."""
+    """Whether ``03/04/2024`` is 3 April, in texts and timestamps. None: as the people of the memory write, which a
+    date such as ``25/12/2023`` proves. Without such a date, a text's date is not used, a timestamp is read month
+    first, and a warning says so."""
     embedder: EmbedderSetting = "auto"
-    """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an
-    `EmbeddingEndpoint`, an object with the `Embedder` port, or a plain function from a list of texts to rows of
-    numbers."""
+    """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (words only), an `EmbeddingEndpoint`,
+    an object with the `Embedder` port, or a function from a list of texts to rows of numbers."""
     chunk_turns: Count = 2
     """Turns per dialogue chunk, the unit of extraction (b of paper §4.1). At least 1."""
     indexes: Sequence[str] = ("memforest",)
-    """The indexes that a new memory has, at least one; the first answers queries that name none."""
+    """The indexes of a new memory, at least one. The first one answers queries that name no index."""
     index_settings: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """Name of an index -> its settings, as a mapping or as the index's own object; in a file ``[index.NAME]``. Those that
-    are not named have their defaults."""
+    """Name of an index -> its settings, as a mapping or as the index's own object; in a file ``[index.NAME]``. Other
+    settings have their defaults."""
     summary_words: Annotated[int, Bound(ge=8)] | None = None
-    """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
-    configuration)."""
+    """Most words of a node's summary, at least 8. None: 60, or 200 if `chat` summarises (reference configuration)."""
     max_turn_chars: Count = MAX_TURN_CHARS
-    """A longer turn is refused alone, with a reason that names this setting."""
+    """Most characters of a turn. A longer turn is refused, with a reason that names this setting."""
     busy_timeout_s: Annotated[float, Bound(ge=0)] = 30.0
     """How long a write waits for another process that is writing the same memory."""
     max_open_files: Annotated[int, Bound(ge=3)] = 48
-    """Files that the memories of one forest keep open between calls, over all users. The memory used longest
-    ago is closed first and opens again by itself; calls under way may open more. At least 3."""
+    """Most files that one forest keeps open between calls, over all users, at least 3. The memory used longest ago is
+    closed first, and opens again by itself. Running calls may open more."""
     max_cache_mb: Whole = 512
-    """Megabytes of arrays that the memories of one forest keep between queries, over all users. The one
-    used longest ago is dropped first and read again by its next query. At least 0."""
+    """Most megabytes of arrays that one forest keeps between queries, over all users, at least 0. The memory used
+    longest ago is dropped first, and its next query reads it again."""
     top_k: Annotated[int, Bound(ge=1, le=MAX_TOP_K)] = 10
-    """Most evidence of a query that names no `top_k` of its own, 1 to 1000."""
+    """Most pieces of evidence, 1 to 1000, if a query does not say."""
     min_relevance: Annotated[float, Bound(ge=0, le=1)] = 0.006
-    """Least `Evidence.relevance` of a query that names none of its own, in [0, 1]: so that thanks and other talk find nothing. 0
+    """Least `Evidence.relevance`, in [0, 1], if a query does not say. With it, thanks and small talk find nothing. 0
     leaves nothing out."""
     reranker: RerankerSetting = "auto"
-    """A second look at the best candidates, with question and candidate read together: ``"auto"`` (the local one beside an
-    embedder of the install), None or ``"none"`` for none, ``"local"``, an object with the `Reranker` port, or a plain function
-    from a question and a list of texts to numbers. The local one reads English, and no question in another language."""
+    """Reads the best candidates again, each together with the question. ``"auto"`` is the local reranker if the
+    embedder is an installed one. None or ``"none"`` is no reranker. It may also be ``"local"``, an object with the
+    `Reranker` port, or a function from a question and a list of texts to numbers. The local one reads only English."""
     rerank_top: Count = experimental(20)
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
     rerank_tokens: Count = experimental(840)
@@ -439,13 +438,15 @@ class Config(Settings):
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
     answer_threshold: Annotated[float, Bound(ge=0, le=1)] | None = None
-    """Least score of an answer of `ask` without a chat model, in [0, 1]; below it `ask` abstains and names the nearest quote.
-    The score is the chance that one of the quotes is right where it was calibrated: higher answers less and errs less, 0 answers with
-    whatever is about the people and the time of the question. None is 0.75 with the local cross-encoder, 0.7 with vectors, 0.62 with words."""
+    """Least score of an answer of `ask` without a chat model, in [0, 1]. Below it `ask` abstains and names the nearest
+    quote. The score is the chance, on the data it was calibrated on, that one of the quotes is right. With a higher
+    value, `ask` answers less and errs less. With 0 it answers whenever evidence is about the people and the time of
+    the question. None is 0.75 with the local cross-encoder, 0.7 with vectors, 0.62 with words."""
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
     extractor: Extractor | None = None
-    """An object with the `Extractor` port; None is that of `chat`, or the local one. Likewise the next three."""
+    """An object with the `Extractor` port. None: the one of `chat`, or the local one. The same holds for the next
+    three."""
     summariser: Summariser | None = None
     """An object with the `Summariser` port."""
     planner: Planner | None = None
@@ -453,45 +454,46 @@ class Config(Settings):
     answerer: Answerer | None = None
     """An object with the `Answerer` port."""
     chat: ChatSetting = None
-    """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
-    object with the `ChatModel` port."""
+    """The chat model: a `ChatEndpoint`, or an object with the `ChatModel` port. None: every step is local."""
     chat_steps: Sequence[str] = field(default_factory=step_names)
-    """The steps that `chat` does; the others stay local."""
+    """The steps that `chat` does. The others stay local."""
     mode: Mode | None = None
-    """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
-    None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
+    """How a query browses the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``. None:
+    ``"llm+planner"`` with a `chat` model, else ``"emb"``."""
     browse_calls: Whole = experimental(32)
     """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
     embedding. At least 0."""
     refresh: Refresh | None = None
-    """When summaries are made that a write has left out of date: ``"lazy"`` (before they are read), ``"path"`` (with the
-    write), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed); None is
-    ``"behind"`` where `chat` summarises, and ``"lazy"`` without."""
+    """When to make summaries that a write has outdated: ``"lazy"`` (before they are read), ``"path"`` (with the
+    write), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed). None: ``"behind"`` if `chat`
+    summarises, else ``"lazy"``."""
     advance_every_s: Annotated[float, Bound(ge=0)] = 0
     """Seconds between two looks at the open memories for what is due by the calendar, in indexes that close windows of time; 0 for
     none: it is then made behind writes and by `advance`. A memory that is not open is not looked at."""
     ingest_budget: Budget = field(default_factory=Budget)
-    """What one ingest may spend on models, if it names no budget of its own."""
+    """What one ingest may spend on models, if the call does not say."""
     query_budget: Budget = field(default_factory=Budget)
-    """What one query may spend on models, if it names no budget of its own."""
+    """What one query may spend on models, if the call does not say."""
     retention: str | timedelta | None = None
-    """How long what was said is kept, as a `timedelta` or as a text such as ``"365 days"`` (days or weeks), at least one
-    day; None is for ever. Turns that were said longer ago go with `expire()`, and at most once a day with a write."""
+    """How long turns are kept: a `timedelta`, or a text such as ``"365 days"`` (days or weeks), at least one day.
+    None: for ever. `expire()` deletes older turns, and a write does so at most once a day."""
     trace: str | Path | None = None
-    """A file that gets a line of JSON for every call to `chat`, with what was asked and answered."""
+    """A file that gets a line of JSON for every call to `chat`, with the request and the reply."""
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
-    """Sees every record before it is written to `trace`, and returns what to write of it."""
+    """A function that gets every record before it goes to `trace`, and returns what to write."""
     redact_patterns: Sequence[str] = ()
-    """What is replaced in every text before it is stored: names of `memforest.protection.PATTERNS` (``"email"``, ``"iban"``,
+    """What to replace in every text before it is stored: names of `memforest.protection.PATTERNS` (``"email"``,
+    ``"iban"``,
     ``"card"``, ``"ip"``, ``"phone"``, ``"key"``)."""
     redact_turn: Callable[[str, Mapping[str, Any]], str] | None = None
-    """Sees every text before it is stored, behind `redact_patterns`, and returns what to store: the text of a turn, its
-    speaker's name, the texts of its metadata and the session's. It is told which (``"field"``: text, speaker, metadata or
+    """A function that gets every text before it is stored, after `redact_patterns`, and returns what to store. Texts
+    are those of a turn, its speaker's name, and the texts of the metadata of turn and session. It is told which
+    (``"field"``: text, speaker, metadata or
     session), and the turn's ``"role"``, ``"speaker"`` and ``"metadata"``. It runs in a worker thread. A turn on which it
     raises is refused alone."""
     key: KeySetting = None
-    """Encrypts the memories' files: at least 32 random bytes, or their hexadecimal digits, or a function without arguments
-    that returns either; None for no encryption. It needs the extra ``[encrypted]``; see docs/encryption.md."""
+    """Key that encrypts the files: at least 32 random bytes, their hexadecimal digits, or a function without arguments
+    that returns either. None: no encryption. It needs the extra ``[encrypted]``; see docs/encryption.md."""
 
     def _check(self) -> None:
         """Refuse what is no model or step, and zones and indexes that there cannot be."""
@@ -502,16 +504,14 @@ class Config(Settings):
                 raise ConfigError(f"Config({name}=...) should be a function, not a class")
         self._check_redaction()
         if not self.indexes or len(set(self.indexes)) < len(self.indexes):
-            raise ConfigError("Config(indexes=...) should be at least one name, and none twice")
+            raise ConfigError("Config(indexes=...) takes one or more names, each only once")
         for name, given in self.index_settings.items():
             if not isinstance(given, Mapping) and (isinstance(given, type) or not is_dataclass(given)):
                 raise ConfigError(
                     f"Config(index_settings[{name!r}]=...) should be a mapping, or the index's settings"
                 )
         if unknown := sorted(set(self.chat_steps) - set(STEPS)):
-            raise ConfigError(
-                f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
-            )
+            raise ConfigError(f"chat_steps: unknown step {unknown[0]!r}; known: {', '.join(STEPS)}")
         object.__setattr__(self, "retention", _duration(self.retention))
         object.__setattr__(self, "indexes", tuple(self.indexes))
         object.__setattr__(self, "key", Key.of(self.key))
@@ -532,9 +532,7 @@ class Config(Settings):
                 "Config(redact_turn=...) should be a plain function; it runs in a thread of its own"
             )
         if unread := sorted(set(self.redact_patterns) - set(PATTERNS)):
-            raise ConfigError(
-                f"redact_patterns: there is no pattern {unread[0]!r}; known: {', '.join(PATTERNS)}"
-            )
+            raise ConfigError(f"redact_patterns: unknown pattern {unread[0]!r}; known: {', '.join(PATTERNS)}")
         object.__setattr__(self, "redact_patterns", tuple(self.redact_patterns))
 
     @property
@@ -553,7 +551,7 @@ def _duration(given: str | timedelta | None) -> timedelta | None:
         found = re.fullmatch(r"\s*(\d{1,6})\s*(day|week)s?\s*", given)
         if found is None:
             raise ConfigError(
-                f"retention={brief(given)} is no duration; give one such as '365 days' or '52 weeks'"
+                f"retention={brief(given)} is not a duration; give one such as '365 days' or '52 weeks'"
             )
         given = timedelta(**{f"{found[2]}s": int(found[1])})
     if given is not None and given < timedelta(days=1):
@@ -599,9 +597,10 @@ def load_default_config(
     the one that is named.
 
     Args:
-        *names: presets, each laid over those before it: ``"default_30b"`` or ``"default_4b"`` (the MemForest paper's models,
-            served on this machine), ``"memforest_paper"`` (its form, see docs/research/modes.md), or ``"segtree_paper"``, ``"timem_paper"``
-            and ``"hmem_paper"`` (forms and models of those evaluations); None and ``"default"`` are none. The models of a preset
+        *names: presets, each over those before it. ``"default_30b"`` and ``"default_4b"`` have the MemForest paper's
+            models, served on this machine. ``"memforest_paper"`` has its form, see docs/research/modes.md.
+            ``"segtree_paper"``, ``"timem_paper"`` and ``"hmem_paper"`` have forms and models of those evaluations.
+            None and ``"default"`` change nothing. The models of a preset
             take the place of those before them as a whole.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
         environ: read instead of the process's environment.
@@ -640,11 +639,9 @@ def load_default_config(
 def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
     """Return the table of a source, checked; the tables of indexes are sections of it, called ``index.NAME``."""
     if "key" in table:
-        raise ConfigError(
-            f"{before}a key does not belong into a file of settings; set {_KEY}, or Config(key=...)"
-        )
+        raise ConfigError(f"{before}a file of settings must not hold the key; set {_KEY}, or Config(key=...)")
     if objects := sorted(set(table) & set(_OBJECTS)):
-        raise ConfigError(f"{before}{objects[0]} is an object, which no file can hold; give it to Config()")
+        raise ConfigError(f"{before}{objects[0]} is an object, which a file cannot hold; pass it to Config()")
     hints = {**hints_of(Config), "embedder": str, "reranker": str}
     known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings", "key")}
     known |= {**dict.fromkeys(_SECTIONS, Mapping[str, Any]), _INDEX: Mapping[str, Mapping[str, Any]]}
@@ -693,9 +690,7 @@ def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) 
             and "model" not in {**below.get(section, {}), **above[section]}
         ):
             if "base_url" in above[section]:
-                raise ConfigError(
-                    f"{prefix}_BASE_URL is set and no model is named; set {prefix}_MODEL as well"
-                )
+                raise ConfigError(f"{prefix}_BASE_URL is set, but no model; set {prefix}_MODEL as well")
             del above[section]  # a key alone configures nothing
     if "embedder" in above and "embeddings" in above:
         names = "MEMFOREST_EMBEDDER and MEMFOREST_EMBEDDING_MODEL" if source == "environment" else ""

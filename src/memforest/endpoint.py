@@ -8,8 +8,8 @@ No message and no ``repr`` shows a key, the value of a header or of a further fi
 
 The steps that a chat model can do: a registry, which an index extends.
 
-A step is declared in data alone, so that knowing of it imports nothing: its prompts are files, and what reads a reply
-is named as ``"module:name"`` and found when it is needed. The steps of an index are
+A step is declared only in data, and imports nothing. Its prompts are files, and the reader of its replies is named as
+``"module:name"`` and imported when it is needed. The steps of an index are
 registered by its module ``memforest.trees.NAME.steps``, which is imported when steps are first asked for, so that settings
 know them before anything is opened.
 
@@ -238,7 +238,7 @@ class Endpoint(Settings):
         """Refuse what cannot be sent."""
         if not self.model.strip() or not self.model.isprintable():
             raise ConfigError(
-                "the model has no name, or one that cannot be printed; give the name that the endpoint knows it by"
+                "the model has no name, or one that cannot be printed; give its name at the endpoint"
             )
         _keep_private(self, "headers")
         _check_place(self)
@@ -271,7 +271,7 @@ class ChatEndpoint(Endpoint):
         _check_body(self.extra_body)
         for step, settings in self.steps.items():
             if step not in STEPS:
-                raise ConfigError(f"there is no step {step!r}; known: {', '.join(STEPS)}")
+                raise ConfigError(f"unknown step {step!r}; known: {', '.join(STEPS)}")
             refuse_unknown(settings, dict.fromkeys(_PER_STEP), f"step {step!r}: ")
             try:
                 self.for_step(step)
@@ -320,7 +320,9 @@ def _check_body(fields: Mapping[str, Any]) -> None:
         try:
             json.dumps({key: value}, allow_nan=False, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError):
-            raise ConfigError(f"extra_body: {key!r} holds what JSON cannot; give JSON values") from None
+            raise ConfigError(
+                f"extra_body: {key!r} has a value that JSON cannot hold; give JSON values"
+            ) from None
 
 
 def _check_place(endpoint: Endpoint) -> None:
@@ -356,13 +358,13 @@ def check_url(value: str, name: str) -> None:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise ConfigError(f"{name} is no address; {_ADDRESS}") from None
+        raise ConfigError(f"{name} is not an address; {_ADDRESS}") from None
     if "@" in parts.netloc:
         raise ConfigError(f"{name} holds a user name or a password; give them in headers instead")
     if "?" in value or "#" in value:
         raise ConfigError(
-            f"{name} has a query ('?') or a fragment ('#'), behind which no path can be put; leave it out, and give "
+            f"{name} has a query ('?') or a fragment ('#'), so no path can follow it; leave it out, and give "
             "a key as api_key or in headers"
         )
     if not usable or not all("!" <= ch <= "~" for ch in value):
-        raise ConfigError(f"{name} is no address of a server; {_ADDRESS}")
+        raise ConfigError(f"{name} is not the address of a server; {_ADDRESS}")

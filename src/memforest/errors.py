@@ -219,7 +219,7 @@ class ForeignStoreError(StoreError):
 
 
 class StoreKeyError(StoreError):
-    """The memory is encrypted and there is no key, another key or no salt for it; or there is a key and it is plain."""
+    """The key or the salt of a memory is missing or wrong, or a key is given for a memory without encryption."""
 
 
 class StoreReplacedError(StoreError):

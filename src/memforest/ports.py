@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 class Embedder(Protocol):
     """Maps texts to unit vectors. A text's vector depends on the text alone, never on its company.
 
-    It may have the parts of `Remote` and `EmbedsQuestions` too, and for models whose vocabulary lacks whole scripts
-    ``known_shares(texts)``: for each text, in order, which share of it the model has words for, 0 to 1, and 1 for a text without
-    letters. A ranking counts the vector of a text by that share, and its words for the rest. It is called on every text of
+    It may also have the parts of `Remote` and `EmbedsQuestions`. A model whose vocabulary lacks whole scripts may have
+    ``known_shares(texts)``: for each text, in order, the share of it that the model has words for, 0 to 1. A text
+    without letters has 1. A ranking counts the vector of a text by that share, and its words for the rest. It is
+    called on every text of
     a script other than Latin when a memory is opened, so it should cost no more than cutting the text into tokens.
     """
 
@@ -85,8 +86,8 @@ class Reranker(Protocol):
 
 
 STANDS = ("nothing", "stands", "changes", "ends", "past", "planned", "denied")
-"""How what a question asks about stands by a text, by the person who is asked about: nothing of that is told; it is so; it has become so; it is
-over; it was so once; it is to be so; it is not so."""
+"""What a text says about the thing that a question asks for: nothing; it is so; it has become so; it is over; it was
+so once; it is planned; it is denied."""
 
 
 @runtime_checkable
@@ -111,9 +112,9 @@ class ChatRequest:
     """What a step asks a chat model.
 
     `step` names the step ("extract", "judge", "summarise", "place", "plan", "browse", "answer"). The first message is
-    the same for all requests of a step, so that servers can keep its prefix. `schema` is the JSON schema of the
-    reply, None when plain text is wanted; `strict` says that every property of it is wanted, so that a server that knows
-    strict schemas may hold the model to it. `max_tokens` bounds the reply.
+    the same for all requests of a step, so that servers can keep its prefix. `schema` is the JSON schema of the reply,
+    or None for plain text. `strict` says that every property is required, so a server with strict schemas can enforce
+    it. `max_tokens` bounds the reply.
     """
 
     step: str
@@ -179,8 +180,8 @@ class Summariser(Protocol):
         needs no embedding inside a tree: its vector is the mean of its children's. A request that wants every node
         summarised gets none that is.
 
-        One with a method ``maker_of(request) -> str`` says with what each summary is noted: another name and version for every
-        `SummaryRequest.prompt`, and for the prompt alone, so that a changed prompt makes its own summaries stale and no others.
+        A method ``maker_of(request) -> str`` may return the name that is stored with each summary. It should have a
+        version for each `SummaryRequest.prompt`, so a changed prompt makes only its own summaries stale.
         Otherwise all are noted with `name`.
         """
         ...
@@ -210,8 +211,9 @@ class Planner(Protocol):
 class AnswerEvidence:
     """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote, the whole turn.
 
-    `text` is what a person reads of it, `spoken` what was said with its speakers (empty where a model worded the text), and
-    `statement` the text that it is found by, empty for a turn or a summary; see `Evidence`. `precision` is how exactly the
+    `text` is for people. `spoken` has the words with their speakers, and is empty if a model worded the text.
+    `statement` is the text of the fact, and is empty for a turn or a summary; see `Evidence`. `precision` is how
+    exactly the
     statement states its time. A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to
     `end`. `before` are speaker and text of the turn before the quote, which it may reply to; both are empty for the first of a
     session. `leads` says that time order chose it and put it first, `perhaps` that this is only likely, and `value` is the value of
@@ -422,8 +424,8 @@ def join_sections(sections: Sequence[tuple[str, Sequence[str]]]) -> str:
 def split_sections(text: str) -> list[tuple[str, list[str]]]:
     """Return the sections of a profile's text, in order: each a name and its lines.
 
-    Nothing is lost of a text that has another form: what stands before the first heading is in a section with the name
-    "", a line without a dash is a line like others. Sections of one name are one, as `join_sections` writes them.
+    A text of another form loses nothing: text before the first heading goes into a section with the name "", and a
+    line without a dash counts as a line. Sections of one name are one, as `join_sections` writes them.
     """
     held: dict[str, list[str]] = {}
     name = ""

@@ -5,7 +5,7 @@ Keys of encrypted memories: what is taken for one, and the key of a file that is
 No message, no ``repr`` and no mapping shows a key.
 
 
-Built-in patterns of what `Config.redact_patterns` takes out of texts before they are stored.
+The built-in patterns of `Config.redact_patterns`, which remove private data from texts before they are stored.
 
 They find what is written in a usual form, and nothing else: no names, no streets, no number that is spelled out. Each match
 is replaced by the pattern's name in brackets, so that a text that was redacted stays as it is when it comes again.
@@ -183,8 +183,8 @@ PATTERNS: Mapping[str, tuple[re.Pattern[str], _Keep]] = {
         _always,
     ),
 }
-"""Name -> where it may stand, and which of these it is: mail addresses, account numbers (IBAN), payment cards, IPv4
-addresses, telephone numbers with their country's number (+ or 00), and keys of well-known services."""
+"""Name -> pattern and check. They find mail addresses, account numbers (IBAN), payment cards, IPv4 addresses,
+telephone numbers with a country code (+ or 00), and keys of well-known services."""
 
 
 def redact_patterns(text: str, names: Sequence[str]) -> str:

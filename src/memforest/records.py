@@ -27,8 +27,8 @@ OperatorKind = Literal[
 """What a question wants of a timeline: the entry at a time, beside another one, at an end, or one that came back."""
 
 QuestionKind = Literal["simple", OperatorKind, "when", "list", "sessions", "events"]
-"""Which time operator a question applies, or that it asks for a time or a list, for all that was said at a time or in the
-first or last session (``sessions``), or for all that happened at a time (``events``); ``simple`` is every other one."""
+"""The time operator of a question. It may also ask for a time, a list, all turns of a time or of the first or last
+session (``sessions``), or all that happened at a time (``events``). ``simple`` is every other question."""
 
 Complexity = Literal["simple", "hybrid", "complex"]
 """How much of a memory a question needs: one recorded fact, several put together, or a judgement over many
@@ -100,8 +100,9 @@ class QuestionPlan:
     `as_of` the instant it asks about, both resolved against the reference date. Of the kind ``sessions`` without a window,
     `operator` says whether the first or the last session is meant.
 
-    `speakers` are those whose words are asked for ("What did *you* recommend?"): nobody in particular if empty, and where
-    it is None, the one participant among `entities`, if it is one. `asker` is the participant who asks ("I"), where the
+    `speakers` are the people whose words are asked for ("What did *you* recommend?"). Empty means nobody in
+    particular. None means the one participant among `entities`, if there is just one. `asker` is the participant who
+    asks ("I"), where the
     memory knows one: a scope to look in, whom the evidence need not name.
 
     What follows is for indexes that look deeper; a planner may leave out all of it.
@@ -111,8 +112,8 @@ class QuestionPlan:
     - `dates`: the stretches of the question that name the window or `as_of`, as they stand in it; they are no part of
       `topic` and `keywords`. `open_year`: all of them name days without
       their year. Where the caller gave no reference date, the window is then moved to the last such days of the memory.
-    - `core`: the question without the words for its time ("before *moving to Miami*", "now", a date), for a reader who is to
-      say what answers before it is asked when that was; None where the question has no such words.
+    - `core`: the question without its time words ("before *moving to Miami*", "now", a date). A reader first looks for
+      what answers this, and then for its time. None if the question has no such words.
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
@@ -382,9 +383,9 @@ class SummaryRequest:
     names the scope, `start` and `end` are the node's interval, `max_words` bounds the result. `level` counts from the
     leaves, 0 for one itself, 1 for a node right above them; `root` is true for the node that stands for the whole tree.
 
-    An index whose levels are more than a summary of what is below them says so: `instruction` is what a record of this
-    level holds, `history` the earlier records of it in time order, which need not be told again, `window` the key of the
-    calendar window that the node stands for (`start` and `end` are then the window's), and `participants` who takes part.
+    Some fields are for indexes whose levels are more than summaries. `instruction` is what a record of this level
+    holds. `history` has its earlier records in time order, which need not be repeated. `window` is the key of the
+    node's calendar window; `start` and `end` are then the window's. `participants` are the people who take part.
 
     `prompt` names the prompt of a level that has one of its own: ``"segment"``, ``"session"``, ``"day"``, ``"week"`` or
     ``"profile"``; ``"memory"`` is that of what is consolidated because it is alike. `statements` are what the memory holds of what the inputs tell, for who writes without a model: of a segment

@@ -211,8 +211,8 @@ class Settings:
 
     __slots__ = ()
     KEPT: ClassVar[tuple[str, ...]] = ()
-    """Settings of an index that a memory keeps from its first write on, because what the index stores has its shape by
-    them; the others are those of the present configuration."""
+    """Settings of an index that a memory keeps from its first write on, because they shape what the index stores. The
+    others come from the present configuration."""
     _apart: ClassVar[Collection[str]] = ()
     """Settings whose types `_check` looks at itself."""
 
@@ -275,9 +275,9 @@ def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], before: s
             if owner is None:
                 more = "; those of an index stand in [index.NAME], Config(index_settings={'NAME': ...})"
                 listed = f"{', '.join(known) or 'none'}{more if 'indexes' in known else ''}"
-                raise ConfigError(f"{before}there is no setting {own}{name}; known: {listed}")
+                raise ConfigError(f"{before}unknown setting {own}{name}; known: {listed}")
             raise ConfigError(
-                f"{before}there is no setting {own}{name} here: it is one of the index {owner!r}; write it under "
+                f"{before}{own}{name} is a setting of the index {owner!r}; write it under "
                 f"[index.{owner}], or Config(index_settings={{{owner!r}: {{{name!r}: ...}}}})"
             )
 
@@ -311,7 +311,7 @@ def preset(name: str) -> Table:
         ConfigError: if there is none of that name.
     """
     if name not in PRESETS:
-        raise ConfigError(f"there is no configuration {name!r}; known: {', '.join(map(repr, PRESETS))}")
+        raise ConfigError(f"unknown preset {name!r}; known: {', '.join(map(repr, PRESETS))}")
     if name == "default":
         return {}
     path = files("memforest") / "presets" / f"{name}.toml"
@@ -334,7 +334,7 @@ def read_file(path: str | Path) -> Table:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"the settings file {str(path)!r} is no TOML: {exc}") from exc
+        raise ConfigError(f"the settings file {str(path)!r} is not TOML: {exc}") from exc
 
 
 def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, section: str = "") -> Table:
@@ -353,7 +353,7 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
     known = {**hints, KEY_ENV: str} if "api_key" in hints else hints
     refuse_unknown(table, known, before, own)
     if set(_KEYS) <= set(table):
-        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
+        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give only one of them")
     found = {k: None if v == "none" and none_is_text(known[k]) else v for k, v in table.items()}
     for name, value in found.items():
         kind = settings_of(known[name])
@@ -370,8 +370,8 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
 def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Table:
     """Return two tables as one; `upper` wins, setting by setting in what are tables themselves.
 
-    A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out, and
-    those of its steps that have no address of their own.
+    A key belongs to one address. If `upper` names another address, the key and the headers of `lower` are dropped,
+    also those of its steps without an address of their own.
     """
     made = {**lower, **upper}
     for name, above in upper.items():
@@ -431,7 +431,9 @@ def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) ->
     if KEY_ENV in table:
         values["api_key"] = environ.get(table[KEY_ENV], "").strip()
         if not values["api_key"]:
-            raise ConfigError(f"{before}a key is taken from {table[KEY_ENV]}, which is not set")
+            raise ConfigError(
+                f"{before}the key should come from the variable {table[KEY_ENV]}, which is not set"
+            )
     return values
 
 
@@ -479,7 +481,7 @@ def with_kept(index: str, settings: T, text: str) -> T:
     """
     stored = json.loads(text)
     if not isinstance(stored, dict):
-        raise ConfigError(f"{brief(stored)} is no table")
+        raise ConfigError(f"{brief(stored)} is not a table")
     kind = type(settings)
     kept = {name: getattr(kind(), name) for name in settings.KEPT}  # type: ignore[attr-defined]
     values = {**kept, **checked(stored, hints_of(kind), f"[index.{index}] ")}
@@ -519,8 +521,8 @@ MAX_TREE_DEPTH = 100
 high as it has leaves."""
 
 QUESTION_CHARS = 2_000
-"""Characters of a question that are read, half at each of its ends; a longer one is cut where it comes in, so that all steps
-see the same, with a warning."""
+"""Most characters of a question. A longer one keeps half of them at each end, and a warning says so. All steps see the
+same text."""
 
 MAX_BODY_BYTES = 10_000_000
 """Bytes of one request to a server: a session of a hundred of the longest turns. Longer histories come in more sessions."""
@@ -540,8 +542,8 @@ TIME_KEYS = ("timestamp", "time", "date", "created_at", "createdAt", "created", 
 ID = ("id", "turn_id", "message_id", "dia_id")
 SPEAKER = ("speaker", "name")
 CAPTION = ("caption", "blip_caption")
-"""Under which names a message has its text, time, id, speaker and the caption of its picture, the first that is there before
-others; a file's messages and those of `add` alike."""
+"""The keys of a message for its text, time, id, speaker and the caption of its picture; the first one found counts.
+They hold for files and for `add`."""
 
 ROLES = (*STORED_ROLES, *ROLE_ALIASES)
 """All roles that are read."""

@@ -21,8 +21,8 @@ __all__ = ["FrozenClock", "FunctionChat", "HashEmbedder", "ScriptedChat"]
 class ScriptedChat:
     """A `ChatModel` that gives the replies it was given, in order, and keeps what it was asked.
 
-    Calls that are under way at once take replies in the order in which they begin, which for the chunks of one
-    ingest is no order to rely on: give a script per step, replies that are alike, or a `FunctionChat`.
+    Parallel calls take replies in the order in which they begin. For the chunks of one ingest you cannot rely on that
+    order: give a script per step, equal replies, or a `FunctionChat`.
 
     Args:
         replies: the script: one for all calls, or one per step by its name ("extract", "judge", ...).
@@ -165,7 +165,7 @@ def _aware(at: datetime | str) -> datetime:
         # Python 3.10 does not read a Z.
         value = datetime.fromisoformat(at.replace("Z", "+00:00")) if isinstance(at, str) else at
     except ValueError as exc:
-        raise ConfigError(f"{at!r} is no time; give one such as '2024-06-01T12:00:00+00:00'") from exc
+        raise ConfigError(f"{at!r} is not a time; give one such as '2024-06-01T12:00:00+00:00'") from exc
     if value.tzinfo is None:
         raise ConfigError(f"{at!r} has no time zone; give an aware time, e.g. with tzinfo=timezone.utc")
     return value.astimezone(timezone.utc)

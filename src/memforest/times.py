@@ -273,8 +273,9 @@ _INVISIBLE = (
 )
 _CONTROL, _UNSEEN = re.compile(f"[{_CONTROLS}]+"), re.compile(f"[{_INVISIBLE}]+")
 UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
-"""What a terminal or a reader acts on without showing it: C0 and C1 controls, line separators, directional marks and
-overrides, what has no width, tags, and the selectors of variants, which can carry a text that nobody sees. The joiners that
+"""Characters that a terminal or a reader acts on without showing them: C0 and C1 controls, line separators,
+directional marks and overrides, and characters without width. Tags and variant selectors are here too: they can carry
+hidden text. The joiners that
 scripts and emoji are written with, and the two selectors of emoji, are not among them.
 
 Source: https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point"""

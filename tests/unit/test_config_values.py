@@ -233,7 +233,7 @@ class Own(Settings):
         ({"names": ("a", 3)}, r"^Own\(names\[1\]=\.\.\.\) should be a valid string, not 3$"),
         ({"names": "a"}, r"^Own\(names=\.\.\.\) should be a valid tuple, not 'a'$"),
         ({"api_key": 4711}, r"^Own\(api_key=\.\.\.\) should be a valid string or None$"),
-        ({"speed": 1}, r"^Own\(\): there is no setting speed; known: count, whole, name, names, api_key$"),
+        ({"speed": 1}, r"^Own\(\): unknown setting speed; known: count, whole, name, names, api_key$"),
     ],
 )
 def test_settings_of_any_kind_say_what_is_wrong(given: dict[str, Any], said: str) -> None:

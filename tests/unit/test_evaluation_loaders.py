@@ -172,7 +172,7 @@ def test_longmemeval_of_memory_agent_bench(write: Write) -> None:
     )
     with pytest.raises(InputError, match="1 questions and 0 answers"):
         asked("longmemeval-mab", write("short.jsonl", [{**row, "answers": []}]))
-    with pytest.raises(InputError, match="no list of sessions"):
+    with pytest.raises(InputError, match="must be a list of sessions"):
         asked("longmemeval-mab", write("bad.jsonl", [{**row, "context": "Chat Time"}]))
 
 
@@ -221,7 +221,7 @@ def test_longmemeval_v2(write: Write) -> None:
     assert [turn.text for turn in case.turns] == ["Close ticket 7", "The close button is hidden."]
     assert question.rubric == "insight"
     write("haystacks/lme_v2_small.json", {"q": ["gone"]})
-    with pytest.raises(InputError, match="the trajectory 'gone', which is not there"):
+    with pytest.raises(InputError, match="the trajectory 'gone', which does not exist"):
         asked("longmemeval-v2", write("questions.jsonl", [line]))
 
 
@@ -264,14 +264,14 @@ def test_own(write: Write) -> None:
 @each(
     ("bench", "lines", "message"),
     (
-        ("own", [*OWN[:2], {"question": "Q?", "answer": "A", "evidence": ["nobody said this"]}], "line 3: the evidence 'nobody said this' is no turn"),
-        ("own", [OWN[2]], "no session of the memory 'f'"),
-        ("own", [{"what": 1}], "line 1: this is no session and no question"),
-        ("own", OWN[:2], "there is no question"),
+        ("own", [*OWN[:2], {"question": "Q?", "answer": "A", "evidence": ["nobody said this"]}], "line 3: the evidence 'nobody said this' is not the id of a turn"),
+        ("own", [OWN[2]], "no sessions of the memory 'f'"),
+        ("own", [{"what": 1}], "line 1: this is neither a session nor a question"),
+        ("own", OWN[:2], "the file has no questions"),
         ("own", [*OWN[:2], {"question": "Q?"}], "give 'answer', 'evidence' or both"),
         ("own", [*OWN[:2], {**OWN[2], "asked": "some day"}], "line 3, asked"),
         ("own", [{"session": "s", "turns": ["hi"]}, OWN[2]], "a turn should be an object"),
-        ("own", [*OWN[:2], {**OWN[2], "id": "x"}, {**OWN[3], "id": "x"}], "the id 'x' came before"),
+        ("own", [*OWN[:2], {**OWN[2], "id": "x"}, {**OWN[3], "id": "x"}], "the id 'x' is used twice"),
         ("locomo", [{**SAMPLE, "qa": [{"question": "Q?", "category": 9}]}], "'category' is 9"),
         ("locomo", [{"sample_id": "a", "conversation": TALK}], "'qa' is missing"),
         ("locomo", [{"sample_id": "a", "qa": QA}], "no 'conversation'"),
@@ -281,7 +281,7 @@ def test_own(write: Write) -> None:
         ("realmem", [{"dialogues": "none"}], "'dialogues' is text; it should be a list"),
         ("longmemeval-v2", [{"id": "q"}], "beside it should be trajectories.jsonl"),
         ("locomo-plus", [{"cue_dialogue": "A: x"}], "beside it should be locomo10.json"),
-        ("none-such", OWN, "there is no benchmark 'none-such'"),
+        ("none-such", OWN, "unknown benchmark 'none-such'"),
     )
 )  # fmt: skip
 def test_wrong_files_are_refused_with_their_place(

@@ -113,7 +113,7 @@ def test_a_run_is_resumed_where_it_stopped(plan: Plan, tmp_path: Path, counting:
     assert (Counting.asked, list(results.records)) == (4, [counting, "bm25"])
     with pytest.raises(InputError, match="holds another run: depth is 100 there and 5 here"):
         run_retrieval(replace(plan, depth=5), tmp_path / "run")
-    with pytest.raises(InputError, match="no run in it"):
+    with pytest.raises(InputError, match="has no run"):
         Results(tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_what_systems_are_called(tmp_path: Path) -> None:
     assert (spec.kind, spec.mode, spec.swap) == ("timem", "emb", 0.3)
     assert spec.settings == {"recall.complexity": 0, "recall.levels": [1], "top_k": 5}
     for name, message in {
-        "mem": "there is no system 'mem'", "memforest:fast": "no mode 'fast'", "bm25@top_k=3": "no modes and no settings",
+        "mem": "unknown system 'mem'", "memforest:fast": "unknown mode 'fast'", "bm25@top_k=3": "no modes and no settings",
         "memforest@families": "SETTING=VALUE", "memforest@swap=2": "swap is a share", "memforest@colour=red": "no setting 'colour'",
         "memforest@session_k=0": "session_k", "no.module:System": "cannot be imported",
     }.items():  # fmt: skip
@@ -233,7 +233,7 @@ def test_without_a_model_memforest_answers_and_words_are_graded(plan: Plan, tmp_
     graded = {row.qid: row.judged[0] for row in read_csv(tmp_path / "run" / "questions.csv")}
     assert set(graded) == {"talk:1", "talk:2", "talk:3"}
     assert graded["talk:3"] in (0.0, 1.0)
-    with pytest.raises(InputError, match="'bm25' is none"):
+    with pytest.raises(InputError, match="systems answer, not 'bm25'"):
         run_answers(plan, tmp_path / "other", Answering())
     with pytest.raises(ConfigError, match="runs=9"):
         Answering(runs=9)
@@ -332,9 +332,9 @@ def test_pass_at_1_and_8_are_those_of_pandas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "there is no column 'method'"),
+        ("a,b\n1,2\n", "the column 'method' is missing"),
         (ARTIFACT.replace("1,0\n", "maybe,0\n", 1), "line 2: the grade 'maybe' should be 0, 1 or empty"),
-        ("", "it has nothing"),
+        ("", "the file has nothing"),
     ],
 )
 def test_a_csv_of_another_form_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -372,7 +372,7 @@ def test_reproductions_are_of_systems_that_there_are(plan: Plan, tmp_path: Path)
     assert table.rows[0][:2] == ("flat-10", "facts:emb@reranker=null")
     assert table.rows[0][-1] == "78.3"
     assert "needs a chat model" in table.rows[-2][2]
-    with pytest.raises(InputError, match="no table 'table99'"):
+    with pytest.raises(InputError, match="unknown table 'table99'"):
         reproduction("table99")
 
 
@@ -448,7 +448,7 @@ def test_the_command_line_measures_and_prints(
     )
     assert told["data"]["calls"] == 6
     assert (
-        "no benchmark"
+        "unknown benchmark"
         in run_cli("eval", "run", "x", "--data", str(file), "--system", "bm25", "--out", str(tmp_path / "x"))[
             "data"
         ]["message"]

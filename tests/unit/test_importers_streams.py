@@ -222,9 +222,9 @@ def test_bytes_that_are_no_utf8_are_named_with_their_line() -> None:
     lines[2] = lines[2].replace(b"number", b"n\xfcmber \xfc")
     (session,), wrong = read(b"\n".join(lines))
     assert [turn["content"] for turn in session.turns] == ["number 0", "number 1", "number 3"]
-    assert wrong == ["line 3: there are bytes that are no UTF-8; save the file as UTF-8"]
+    assert wrong == ["line 3: some bytes are not UTF-8; save the file as UTF-8"]
     _, wrong = read(b"[" + b",\n".join(lines) + b"]")
-    assert wrong == ["line 3: there are bytes that are no UTF-8; save the file as UTF-8"]
+    assert wrong == ["line 3: some bytes are not UTF-8; save the file as UTF-8"]
 
 
 def test_lines_of_a_log_that_cannot_be_read() -> None:

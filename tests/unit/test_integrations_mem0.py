@@ -192,7 +192,7 @@ def test_a_user_may_be_set_once(forest: MemForest) -> None:
 
 
 BAD = [
-    (lambda one: one.add("hi"), "whose memory"),
+    (lambda one: one.add("hi"), "the user is missing"),
     (lambda one: one.add("hi", user_id=" "), "user_id is"),
     (lambda one: one.add("hi", user_id=["a"]), "user_id is"),
     (lambda one: one.add(3, user_id="a"), "message 0"),
@@ -202,8 +202,8 @@ BAD = [
     (lambda one: one.add("hi", user_id="a", expiration_date="2030-01-01"), "expiration_date has no counterpart"),
     (lambda one: one.add("hi", user_id="a", memory_type="procedural_memory"), "memory_type has no counterpart"),
     (lambda one: one.add("hi", user_id="a", prompt="Only food."), "prompt has no counterpart"),
-    (lambda one: one.search("hi"), "whose memories"),
-    (lambda one: one.search("hi", filters={"agent_id": "x"}), "whose memories"),
+    (lambda one: one.search("hi"), "the user is missing"),
+    (lambda one: one.search("hi", filters={"agent_id": "x"}), "the user is missing"),
     (lambda one: one.search("hi", filters="alice"), "filter"),
     (lambda one: one.search("hi", filters=3), "filter"),
     (lambda one: one.search("hi", filters={"OR": "x", **ALICE}), "OR takes a list"),
@@ -215,13 +215,13 @@ BAD = [
     (lambda one: one.search("hi", filters=ALICE, org="x"), "search has no option org"),
     (lambda one: one.search("hi", filters=ALICE, as_of="soon"), "as_of"),
     (lambda one: one.get_all(filters=ALICE, as_of="2023-01-01"), "get_all has no option as_of"),
-    (lambda one: one.get_all(), "whose memories"),
+    (lambda one: one.get_all(), "the user is missing"),
     (lambda one: one.update("x", "hi"), "no memory with this id"),
     (lambda one: one.update("x"), "nothing to change"),
     (lambda one: one.update("x", "hi", metadata={"a": 1}), "metadata has no counterpart"),
     (lambda one: one.delete(5), "no memory with this id"),
     (lambda one: one.delete_all(), "reset"),
-    (lambda one: one.delete_all(run_id="r"), "whose memory"),
+    (lambda one: one.delete_all(run_id="r"), "the user is missing"),
 ]  # fmt: skip
 
 
@@ -338,7 +338,7 @@ def test_a_config_that_is_none(given: Any, why: str) -> None:
 
 def test_a_forest_has_its_own_config(forest: MemForest) -> None:
     """Both cannot be; and a forest is one."""
-    with pytest.raises(ConfigError, match="leave one out"):
+    with pytest.raises(ConfigError, match="either a config or a forest"):
         Memory({}, forest=forest)
     with pytest.raises(InputError, match="forest is of the type str"):
         Memory(forest="here")  # type: ignore[arg-type]

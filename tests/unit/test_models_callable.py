@@ -74,7 +74,7 @@ def test_dimension_is_learnt() -> None:
         ([1.0, 2.0], "shape"),
         ([[1.0], [2.0], [3.0]], "shape"),
         ([[], []], "shape"),
-        ([[1.0, 2.0], [3.0]], "no matrix"),
+        ([[1.0, 2.0], [3.0]], "not a matrix"),
         ([["a"], ["b"]], "real numbers"),
         ([[1j], [2j]], "real numbers"),
         (None, "real numbers"),

@@ -92,7 +92,7 @@ def test_an_unknown_reranker_is_refused(name: str) -> None:
     """With what it may be called."""
     with pytest.raises(
         ConfigError,
-        match=rf"there is no reranker '{name}'; known: 'local', which is 'ms-marco-minilm-l12-int8@",
+        match=rf"unknown reranker '{name}'; known: 'local', which is 'ms-marco-minilm-l12-int8@",
     ):
         open_reranker(name)
 

@@ -89,7 +89,7 @@ def test_rows_of_every_kind_of_number_are_taken(dtype: Any) -> None:
 @each(
     ("reply", "count", "dimension", "said"),
     [
-        (Ragged(), 1, 0, r"rows that are no matrix: the tensor is not here"),
+        (Ragged(), 1, 0, r"rows that are not a matrix: the tensor is not here"),
         ([[True]], 1, 0, r"returned bool instead of real numbers"),
         ([["1"]], 1, 0, r"instead of real numbers"),
         ([[[1.0]]], 1, 0, r"shape \(1, 1, 1\) for 1 texts; expected \(1, n\)"),
@@ -121,8 +121,8 @@ def test_finite_scores_are_taken_to_the_last_bit(scores: list[float]) -> None:
 @each(
     ("reply", "count", "said"),
     [
-        (Ragged(), 1, "what is no list of numbers: the tensor is not here"),
-        ([[1.0], [2.0, 3.0]], 2, "what is no list of numbers"),
+        (Ragged(), 1, "not a list of numbers: the tensor is not here"),
+        ([[1.0], [2.0, 3.0]], 2, "not a list of numbers"),
         ([True, False], 2, r"bool of shape \(2,\)"),
         ([[1.0], [2.0]], 2, r"shape \(2, 1\) for 2 texts; expected numbers of shape \(2,\)"),
         ([1.0], 2, r"shape \(1,\) for 2 texts"),

@@ -182,7 +182,7 @@ def test_a_place_says_which_model_and_where(section: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (openai.APITimeoutError, "gave no whole answer within 1 s (3 retries); look whether it is overloaded, or raise chat.timeout_s"),
+        (openai.APITimeoutError, "gave no whole answer within 1 s (3 retries); check whether it is overloaded, or raise chat.timeout_s"),
         (openai.APIConnectionError, r"cannot be reached: .*\(3 retries\); start it, or mend chat.base_url"),
     ],
 )  # fmt: skip
@@ -309,12 +309,12 @@ def test_the_body_of_a_reply_is_its_object() -> None:
         (b'  {"a": 1', ModelUnavailableError, "sent a reply that is broken"),
         (b"\n[1,", ModelUnavailableError, "sent a reply that is broken"),
         (b"[" * 100_000, ModelUnavailableError, "sent a reply that is broken"),
-        (b"<html>", ModelRefusedError, "answers with something else than the JSON.*chat.base_url"),
-        (b"   ", ModelRefusedError, "answers with something else"),
-        (b"hello", ModelRefusedError, "answers with something else"),
-        (b"[]", ModelRefusedError, "answers with something else"),
-        (b"7", ModelRefusedError, "answers with something else"),
-        (b'"{}"', ModelRefusedError, "answers with something else"),
+        (b"<html>", ModelRefusedError, "does not answer with the JSON.*chat.base_url"),
+        (b"   ", ModelRefusedError, "does not answer with the JSON"),
+        (b"hello", ModelRefusedError, "does not answer with the JSON"),
+        (b"[]", ModelRefusedError, "does not answer with the JSON"),
+        (b"7", ModelRefusedError, "does not answer with the JSON"),
+        (b'"{}"', ModelRefusedError, "does not answer with the JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_object_is_broken_or_of_something_else(

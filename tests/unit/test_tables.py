@@ -76,8 +76,8 @@ def test_an_unknown_preset_names_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        (b"top_k = ", "is no TOML: "),
-        (b"a = 1\na = 2", "is no TOML: "),
+        (b"top_k = ", "is not TOML: "),
+        (b"a = 1\na = 2", "is not TOML: "),
         ("name = 'é'".encode("latin-1"), "is not in UTF-8"),
     ],
 )

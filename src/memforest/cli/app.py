@@ -23,61 +23,60 @@ from memforest.errors import MemForestError
 
 SECTIONS = {
     "Start": {
-        "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
-        "ingest": ("ingest", "Make memory of chat files."),
-        "doctor": ("doctor", "Check this installation and the memories in it."),
+        "demo": ("demo", "Try a memory on a sample conversation."),
+        "ingest": ("ingest", "Read chat files into a memory."),
+        "doctor": ("doctor", "Check this installation and its memories."),
     },
     "Ask": {
         "search": ("asking", "Find the evidence for a question."),
-        "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
+        "ask": ("asking", "Answer a question with citations, or say that the memory has no answer."),
     },
     "Look": {
-        "timeline": ("listing", "Show what is known of somebody or something, in time order."),
-        "facts": ("listing", "List what was learnt, in time order."),
-        "profile": ("entities", "Show the profile of NAME, or of all who took part."),
-        "entities": ("entities", "List whom and what statements name; decide that two are one, or not."),
-        "relations": ("entities", "Show what relates NAME to others, or the way from NAME to OTHER."),
-        "diff": ("listing", "Show what was so at time A and not at time B, or what was stored between."),
-        "sessions": ("listing", "List the sessions in time order, or show what was said in one."),
-        "users": ("listing", "List who has a memory in the directory."),
-        "tree": ("inspecting", "Draw the forest, the trees of an index, or those of a SCOPE."),
-        "stats": ("inspecting", "Count what is stored, and say how large it is."),
+        "timeline": ("listing", "Show the states and events of an entity, in time order."),
+        "facts": ("listing", "List the facts, in time order."),
+        "profile": ("entities", "Show the profile of NAME, or of all speakers."),
+        "entities": ("entities", "List people, places and things; merge or split them."),
+        "relations": ("entities", "Show the relations of NAME, or the path from NAME to OTHER."),
+        "diff": ("listing", "Compare the states at time A and time B, or list what was stored between them."),
+        "sessions": ("listing", "List the sessions in time order, or show the turns of one."),
+        "users": ("listing", "List the users who have a memory in the directory."),
+        "tree": ("inspecting", "Draw the trees of a memory."),
+        "stats": ("inspecting", "Count what is stored, and show its size."),
     },
     "Correct": {
-        "remember": ("correcting", "Remember one statement, TEXT, and end the one that it replaces."),
-        "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
-        "pin": ("correcting", "Pin a fact: it is among the evidence of every question."),
-        "forget": ("correcting", "Forget a fact: it is not shown any more."),
-        "undo": ("correcting", "Take a correction back, by its KEY: an update, a pin, or a forgetting."),
-        "history": ("correcting", "Show what happened to a fact, and what took its place."),
-        "delete": ("correcting", "Delete something with all that was made of it."),
+        "remember": ("correcting", "Store one statement, and end the one it replaces."),
+        "update": ("correcting", "Correct the text or the times of a fact."),
+        "pin": ("correcting", "Pin a fact: it is in the evidence of every question."),
+        "forget": ("correcting", "Hide a fact. Its turn stays in the file."),
+        "undo": ("correcting", "Undo an update, a pin or a forget."),
+        "history": ("correcting", "Show what happened to a fact, and what replaced it."),
+        "delete": ("correcting", "Delete a turn, session, fact, entity, period or memory for good."),
     },
     "Move": {
-        "export": ("transfer", "Write everything that a memory holds into a file of JSON Lines."),
-        "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),
+        "export": ("transfer", "Write a whole memory to a file of JSON Lines."),
+        "import": ("transfer", "Create a memory from a file of `memforest export`."),
         "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
-        "restore": ("transfer", "Copy a backup into the directory, as the memory of its user."),
-        "merge": ("transfer", "Merge the memory of one user into that of another."),
-        "key": ("transfer", "Encrypt the memories of the directory, decrypt them, or change their key."),
+        "restore": ("transfer", "Restore a backup into the directory."),
+        "merge": ("transfer", "Merge the memory of one user into another's."),
+        "key": ("transfer", "Encrypt or decrypt the memories of the directory, or change their key."),
     },
     "Serve": {
-        "serve": ("server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
-        "mcp": ("server.commands", "Give an agent this memory, by the Model Context Protocol."),
-        "inspect": ("server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),
-        "keys": ("server.commands", "Make, list and revoke the keys of a server."),
-        "claude-code": ("integrations.claude_code_install", "Give Claude Code this memory, or take it away."),
+        "serve": ("server.commands", "Serve the memories of --dir over REST and MCP, with the inspector."),
+        "mcp": ("server.commands", "Give an agent this memory over the Model Context Protocol."),
+        "inspect": ("server.commands", "Open the inspector in a browser, until Ctrl-C."),
+        "keys": ("server.commands", "Create, list and revoke the keys of a server."),
+        "claude-code": ("integrations.claude_code_install", "Give Claude Code this memory, or remove it."),
         "hook": ("integrations.claude_code_install", "Answer a hook of Claude Code."),
     },
-    "Measure": {
-        "eval": ("evaluation.commands", "Measure memories by benchmarks, or by your own questions."),
-    },
+    "Measure": {"eval": ("evaluation.commands", "Measure memories on benchmarks or on your own questions.")},
     "Maintain": {
-        "maintain": ("maintain", "Resume, rebuild, verify, repair, and advance by the calendar."),
-        "index": ("maintain", "List the indexes of a memory, add one, or drop one."),
+        "maintain": ("maintain", "Resume, rebuild, verify, repair or advance memories."),
+        "index": ("maintain", "List, add or drop the indexes of a memory."),
     },
 }
-"""Section of ``memforest --help`` -> command name -> module of this package, or of another room, and the line that the help
-shows, kept here so that help imports no command."""
+"""Section of ``memforest --help`` -> command name -> (module, line in the help).
+
+The module is one of this package, or of another room. The lines stand here so that ``--help`` imports no command."""
 COMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
 
 INTERRUPTED = 130
@@ -134,7 +133,7 @@ class Root(click.Group):
         except OSError as exc:  # a full disk under a redirected output; a reader that has gone is click's
             give_up_output()
             call.as_json = False
-            sys.exit(_fail(call, StopCommand(f"the output cannot be written: {exc.strerror or exc}")))
+            sys.exit(_fail(call, StopCommand(f"cannot write the output: {exc.strerror or exc}")))
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -181,10 +180,10 @@ def _described(exc: Exception) -> tuple[int, str, dict[str, Any]]:
 @global_options
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Long-term memory for LLM agents: conversations in, the evidence of the right time out.
+    """Long-term memory for LLM agents.
 
-    No API key, no server: one SQLite file per user, in a directory of yours. Begin with
-    `memforest demo`.
+    It stores conversations and finds the turns that answer a question, with their dates. You need no API key
+    and no server: each user has one SQLite file. Start with `memforest demo`.
     """
     call = ctx.find_object(Call)
     if call is not None:

@@ -48,46 +48,44 @@ question_options = options(
     moment_options,
     filter_option,
     interval_options,
-    takes("--reference-date", of="TIME", help="What 'now' and 'last month' are relative to."),
+    takes("--reference-date", of="TIME", help="What 'now' and 'last month' refer to."),
     click.option(
         "--top-k", type=click.IntRange(1, MAX_TOP_K), help="Most pieces of evidence; 10 by default."
     ),
     click.option(
         "--min-relevance",
         type=click.FloatRange(0, 1),
-        help="Leave out what is less likely to answer; 0 leaves out nothing.",
+        help="Leave out evidence with a lower relevance; 0 keeps all.",
     ),
-    click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
+    click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens of all texts together."),
     click.option(
         "--mode",
         type=click.Choice(["emb", "emb+planner", "llm", "llm+planner"]),
-        help="How recalled trees are browsed; with a chat model by it, else by embedding.",
+        help="How to browse the trees: by embedding or by the chat model, with a plan or without.",
     ),
     takes(
         "--index",
         of="NAME",
         callback=_read_index,
-        help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
+        help="The index to search; see `index list`. Default: the first one.",
     ),
-    takes("--timezone", of="ZONE", help="Zone of times without an offset, and of days shown."),
-    flag(
-        "--no-rerank", help="Do not read the best candidates again with the reranker: faster, and finds less."
-    ),
-    flag("--explain", help="Show the plan, the parts of each score, and the path."),
+    takes("--timezone", of="ZONE", help="Time zone of the days, and of times without an offset."),
+    flag("--no-rerank", help="Do without the reranker: faster, but finds less."),
+    flag("--explain", help="Show the plan, and the score and path of each piece."),
 )
 
 
 @command()
 @click.argument("question")
 @question_options
-@flag("--statements", help="Show the statements by which pieces are found, too.")
+@flag("--statements", help="Show the statement behind each piece, too.")
 def search(
     call: Call, /, question: str, statements: bool, no_rerank: bool, timezone: str | None, **given: Any
 ) -> None:
     """Find the evidence for a question, best first.
 
-    Each piece shows the day it was said, what was said, who said it in which session and turn, and since when it
-    is so. What a chat model made of it is shown as its statement.
+    Each piece shows its day, its words, the speaker, the session and the turn. A state also shows since when it
+    is true. --statements adds the statement that was made of the words.
     """
     found = call.run(
         lambda memory: memory.search(question, **given),
@@ -102,9 +100,9 @@ def search(
 @click.argument("question")
 @question_options
 def ask(call: Call, /, question: str, no_rerank: bool, timezone: str | None, **given: Any) -> None:
-    """Answer a question with citations, or say that memory has no answer.
+    """Answer a question with citations, or say that the memory has no answer.
 
-    An abstention is an answer too: the exit code is 0.
+    Without an answer, the exit code is 0 too.
     """
     with call.forest(timezone=timezone, reranker="none" if no_rerank else None) as forest:
         found = call.memory(forest).ask(question, **given)

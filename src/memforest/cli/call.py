@@ -99,7 +99,7 @@ class Call:
     def memory(self, forest: MemForest) -> UserMemory:
         """Return the memory that a command is about: of ``--user``, or of the only user there is.
 
-        A ``--user`` without a memory is warned of: what reads it finds nothing.
+        It warns if ``--user`` has no memory: a command that reads then finds nothing.
 
         Raises:
             NotFoundError: if nobody was named, and there is nobody.
@@ -118,11 +118,13 @@ class Call:
             return forest.user(self.user)
         if not known:
             raise NotFoundError(
-                f"there is no memory in {self.folder} yet; `memforest ingest FILE` makes one, "
-                "`memforest demo` shows one, --dir names another directory"
+                f"there is no memory in {self.folder} yet. `memforest ingest FILE` makes one, "
+                "`memforest demo` shows one, and --dir names another directory"
             )
         if len(known) > 1:
-            raise click.UsageError(f"whose memory? Give --user (or MEMFOREST_USER); there are: {listed}")
+            raise click.UsageError(
+                f"there are several users: choose one with --user (or MEMFOREST_USER): {listed}"
+            )
         self.settled_user = known[0]
         return forest.user(known[0])
 
@@ -153,9 +155,7 @@ class Call:
     def users(self) -> list[str]:
         """Return the users with a memory in the directory, and warn of files that are no memory."""
         found = self.survey()
-        self.warn(
-            f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable
-        )
+        self.warn(f"skipped: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
         return list(found.users)
 
     def survey(self) -> Survey:
@@ -192,7 +192,7 @@ class Call:
     def show_until(
         self, data: Mapping[str, Any], draw: Callable[[Screen], None], problem: str, **more: Any
     ) -> None:
-        """Print what was done; if there was a problem, fail with it, which ``--json`` has in the same object with `more`.
+        """Print what was done, and fail if there was a problem. With ``--json`` both are one object, with `more`.
 
         Raises:
             StopCommand: if there was a problem.
@@ -298,7 +298,7 @@ def repeated(*names: str, of: str, help: str, **more: Any) -> Callable[[Any], An
     return takes(*names, of=of, help=f"{help.removesuffix('.')}; may be repeated.", multiple=True, **more)
 
 
-def page_limit(default: int | None = None, note: str = "Most on one page.") -> Callable[[Any], Any]:
+def page_limit(default: int | None = None, note: str = "Most rows on one page.") -> Callable[[Any], Any]:
     """Return the option ``--limit`` of a command that lists page by page."""
     shows = default is not None
     return click.option(
@@ -310,28 +310,28 @@ filter_option = repeated(
     "--filter",
     "filters",
     of="KEY=VALUE",
-    help="Only what was said in messages with this metadata.",
+    help="Only messages with this metadata.",
     callback=lambda *given: read_pairs(*given) or None,
 )
-said_by_option = takes("--said-by", of="TIME", help="Only what had been said by that time.")
+said_by_option = takes("--said-by", of="TIME", help="Only what was said by that time.")
 moment_options = options(
-    said_by_option, takes("--known-at", of="TIME", help="Only what this memory held at that time.")
+    said_by_option, takes("--known-at", of="TIME", help="Only what this memory knew at that time.")
 )
 interval_options = options(
-    takes("--as-of", of="TIME", help="Only what was so at that time."),
-    takes("--during", nargs=2, of="START END", help="Only what overlaps the time from START to END."),
+    takes("--as-of", of="TIME", help="Only what was true at that time."),
+    takes("--during", nargs=2, of="START END", help="Only what was true at some time from START to END."),
 )
-cursor_option = takes("--cursor", of="CURSOR", help="The page that follows, as the page before has named it.")
-embedder_option = takes(
-    "--embedder", of="NAME", help="auto, bge, minilm or none, for a memory that has none yet."
-)
+cursor_option = takes("--cursor", of="CURSOR", help="Show the next page; the page before prints its cursor.")
+embedder_option = takes("--embedder", of="NAME", help="Embedder of a new memory: auto, bge, minilm or none.")
 budget_options = options(
-    click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
     click.option(
-        "--max-tokens", type=click.IntRange(min=0), help="Most tokens, sent and received, to spend on models."
+        "--max-calls", type=click.IntRange(min=0), help="Most calls to models; `maintain resume` goes on."
+    ),
+    click.option(
+        "--max-tokens", type=click.IntRange(min=0), help="Most tokens to spend on models, sent and received."
     ),
 )
-"""The bounds of what a command that writes may spend on models."""
+"""How much a command that writes may spend on models."""
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -351,10 +351,10 @@ def _shared(*, from_environment: bool) -> Callable[[Any], Any]:
         return click.option(*names, envvar=read, expose_value=False, callback=_keep, **more)
 
     folder, file = click.Path(file_okay=False, path_type=Path), click.Path(dir_okay=False, path_type=Path)
-    traces = "Show the traceback of an error, and the statements that ingest refused of a model."
-    whose = "Whose memory; the only one there is by default. [MEMFOREST_USER]"
-    where = "Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]"
-    settings = "A TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]"
+    traces = "Show the traceback of an error, and the statements of a model that ingest refused."
+    whose = "The user whose memory it is. Needed if there are several. [MEMFOREST_USER]"
+    where = "Directory of the memories. Default: your data directory. [MEMFOREST_DIR]"
+    settings = "TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]"
     as_json = "Print one JSON object on standard output, and nothing else."
     return options(
         shared("--dir", "directory", type=folder, variable="MEMFOREST_DIR", help=where),
@@ -374,7 +374,7 @@ global_options = _shared(from_environment=True)
 def command(
     name: str | None = None, *, group: click.Group | None = None
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return a decorator that makes a function a command, which gets the `Call` and takes the shared options behind its own.
+    """Return a decorator that makes a function a command. It gets the `Call`, and takes the shared options too.
 
     Args:
         name: the command's name; that of the function by default.
@@ -393,11 +393,11 @@ def command(
 
 
 def group(*given: Callable[[Any], Any], alone: bool = False) -> Callable[[Callable[..., Any]], click.Group]:
-    """Return a decorator that makes a function a group of commands, which takes the shared options behind its own.
+    """Return a decorator that makes a function a group of commands, which takes the shared options too.
 
     Args:
         *given: its own options.
-        alone: without a command below it the function is called, and does what is asked for most.
+        alone: call the function if no subcommand is given.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Group:

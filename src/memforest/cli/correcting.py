@@ -1,4 +1,4 @@
-"""`memforest remember`, `update`, `history`, `undo`, `pin`, `forget` and `delete`: decisions of a person on what was learnt."""
+"""`memforest remember`, `update`, `history`, `undo`, `pin`, `forget` and `delete`: corrections by a person."""
 
 from __future__ import annotations
 
@@ -19,22 +19,17 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("statement", metavar="TEXT")
-@takes("--about", of="NAME", help="Whom or what it is about; the user by default.")
-@takes("--attribute", of="WORD", help="What of that it tells, as a timeline calls it; with --value.")
-@takes("--value", of="TEXT", help="What the attribute is; it ends the value before.")
-@takes("--since", of="TIME", help="From when on it is so.")
-@takes("--until", of="TIME", help="Until when it was so, exclusive.")
-@takes("--replaces", of="FACT", help="A fact that was so until then; it stays true of its time.")
-@takes(
-    "--source",
-    nargs=2,
-    of="SESSION TURN",
-    help="The turn that says it, by the ids of its session and itself.",
-)
+@takes("--about", of="NAME", help="The entity it is about; the user by default.")
+@takes("--attribute", of="WORD", help="The attribute it states, e.g. residence; needs --value.")
+@takes("--value", of="TEXT", help="The value of the attribute; it ends the value before.")
+@takes("--since", of="TIME", help="When it became true.")
+@takes("--until", of="TIME", help="When it stopped being true (exclusive).")
+@takes("--replaces", of="FACT", help="The fact that ends when this one begins.")
+@takes("--source", nargs=2, of="SESSION TURN", help="The turn that says it: session id and turn id.")
 def remember(call: Call, statement: str, **given: Any) -> None:
-    """Remember one statement, TEXT, and end the one that it replaces. No model is asked.
+    """Store one statement, and end the one it replaces. No model is asked.
 
-    Without --source it is stored as said now by the user. The line that is printed names the key that takes it back.
+    Without --source, it is stored as a turn that the user says now. The output has the key for `memforest undo`.
     """
     _decide(call, "Remembered", lambda memory: memory.remember(statement, **given))
 
@@ -42,12 +37,12 @@ def remember(call: Call, statement: str, **given: Any) -> None:
 @command()
 @click.argument("fact_id", metavar="FACT")
 @click.argument("text", required=False)
-@takes("--from", "valid_from", of="TIME", help="From when on it is so.")
-@takes("--to", "valid_to", of="TIME", help="Until when it was so, exclusive.")
+@takes("--from", "valid_from", of="TIME", help="When it became true.")
+@takes("--to", "valid_to", of="TIME", help="When it stopped being true (exclusive).")
 def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, valid_to: str | None) -> None:
-    """Correct a fact: TEXT, or another time, holds instead. What was said stays as it was said.
+    """Correct the text or the times of a fact. The turn it comes from does not change.
 
-    `memforest facts --ids` shows the ids of facts. The line that is printed names the key that takes it back.
+    `memforest facts --ids` shows the ids of facts. The output has the key for `memforest undo`.
     """
     times = {"valid_from": valid_from, "valid_to": valid_to}
     _decide(call, "Corrected", lambda memory: memory.update(fact_id, text, **times))
@@ -56,30 +51,30 @@ def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, v
 @command()
 @click.argument("fact_id", metavar="FACT")
 def pin(call: Call, fact_id: str) -> None:
-    """Pin a fact: it is among the evidence of every question."""
+    """Pin a fact: it is in the evidence of every question."""
     _decide(call, "Pinned", lambda memory: memory.pin(fact_id))
 
 
 @command()
 @click.argument("fact_id", metavar="FACT")
 def forget(call: Call, fact_id: str) -> None:
-    """Forget a fact: it is not shown any more. What was said stays in the file."""
+    """Hide a fact. Its turn stays in the file; `memforest delete` removes both."""
     _decide(call, "Forgotten", lambda memory: memory.forget(fact_id))
 
 
 @command()
 @click.argument("key")
 def undo(call: Call, key: str) -> None:
-    """Take a correction back, by its KEY: an update, a pin, or a forgetting."""
+    """Undo an update, a pin or a forget. KEY is what that command printed."""
     _decide(call, "Undone", lambda memory: memory.undo(key))
 
 
 @command()
 @click.argument("fact_id", metavar="FACT")
 def history(call: Call, fact_id: str) -> None:
-    """Show what happened to a fact, and what took its place.
+    """Show what happened to a fact, and what replaced it.
 
-    When it was said, corrected and undone, each with its source or key.
+    Each row is a time at which it was said, corrected or restored, with the source or the key.
     """
     call.run(lambda memory: {"history": memory.history(fact_id)}, _draw_history)
 
@@ -106,30 +101,28 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
 
 
 @command()
-@takes("--turn", nargs=2, of="SESSION TURN", help="One turn, by the ids of its session and itself.")
+@takes("--turn", nargs=2, of="SESSION TURN", help="One turn: session id and turn id.")
 @takes("--session", "session_id", of="SESSION", help="A session with all its turns.")
-@takes("--fact", "fact_id", of="FACT", help="A statement, by its id, with the sentences it was made from.")
-@takes(
-    "--entity", of="NAME", help="Somebody or something: what was said of it by name, and by it if it spoke."
-)
-@takes("--during", nargs=2, of="START END", help="What was said from START on and before END.")
-@flag("--expired", help="What is older than the setting `retention` keeps.")
+@takes("--fact", "fact_id", of="FACT", help="A fact, by its id, with the sentences it was made from.")
+@takes("--entity", of="NAME", help="An entity: what names it, and what it said itself.")
+@takes("--during", nargs=2, of="START END", help="What was said from START until before END.")
+@flag("--expired", help="What is older than the setting `retention` allows.")
 @flag("--all", "everything", help="The whole memory: its files are deleted.")
-@flag("--dry-run", help="Only count what would go.")
+@flag("--dry-run", help="Only count what would be deleted.")
 @flag("--yes", help="Do not ask.")
 def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
-    """Delete something with all that was made of it, so that none of its words is left in the files.
+    """Delete a turn, session, fact, entity, period or memory for good.
 
-    Give exactly one thing. Before it is deleted, the command shows what would go, and asks; where nobody can be asked
-    (no terminal) it refuses, unless --yes is given. A backup still has what was deleted.
+    None of its words stay in the files, nor anything that was made of it. Give exactly one thing to delete. The command shows what would go, and asks. Without a terminal it cannot ask, and
+    needs --yes. Backups still have what you delete.
     """
     wanted = {name: value for name, value in given.items() if value}
     if len(wanted) != 1:
         raise click.UsageError(
-            "give exactly one of --turn, --session, --fact, --entity, --during, --expired and --all"
+            "give exactly one of --turn, --session, --fact, --entity, --during, --expired or --all"
         )
     if not (dry_run or yes or (sys.stdin.isatty() and not call.as_json)):
-        raise click.UsageError("nobody can be asked here: give --yes to delete, or --dry-run to count")
+        raise click.UsageError("without a terminal, give --yes to delete or --dry-run to count")
     with call.forest() as forest:
         memory = call.memory(forest)
         if dry_run or not yes:
@@ -172,5 +165,5 @@ def _draw_receipt(screen: Screen, receipt: DeleteReceipt) -> None:
         screen.line("Nothing was deleted.")
     elif receipt.wal_pending:
         screen.line(
-            "A reader still holds the log: what was deleted goes from it when that has ended and the memory is closed."
+            "A reader still uses the log. Its deleted text goes when the reader ends and the memory is closed."
         )

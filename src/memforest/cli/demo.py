@@ -1,7 +1,7 @@
-"""`memforest demo`: a tour of a memory, on a conversation written for it: what changed when, evidence, and answers.
+"""`memforest demo`: a tour of a memory on a sample conversation: what changed when, evidence, and answers.
 
-All of it is what the engine returns, at its usual settings; which answers come from the turns that the conversation's author
-marked is in the data of ``--json``.
+The demo prints what the engine returns at its default settings. The author of the conversation marked the turns that answer
+each question; ``--json`` tells which answers come from them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PERSON = "Mateo"
 SEARCHED = "Where did Nora live before Bath?"
 SHOWN_PIECES = 2
 SHOWN_KINDS = ("current", "as_of", "predecessor", "since", "simple", "unanswerable")
-"""Of each of these kinds of question one is asked, unless all are."""
+"""The demo asks one question of each kind, unless ``--all`` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,16 @@ class DemoAnswer:
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the memory in this directory, to try other commands on it.",
+    help="Keep the memory in this directory, and try other commands on it.",
 )
 @flag("--all", "every", help="Ask all 20 questions.")
-@takes("--embedder", of="NAME", help="auto, bge, minilm or none.")
+@takes("--embedder", of="NAME", help="Embedder: auto, bge, minilm or none.")
 def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> None:
-    """Show what a memory does, on a conversation that comes along.
+    """Try a memory on a sample conversation.
 
-    Two friends, eight months, moves, jobs and a wedding, in English and Spanish: read, listed, drawn, and
-    asked about. Needs no key and no network, and leaves nothing behind without --keep.
+    Two friends talk for eight months about moves, jobs and a wedding, in English and Spanish. The demo reads
+    their talk, shows a timeline, and asks questions. It needs no key and no network, and deletes its files
+    unless you give --keep.
     """
     started = time.perf_counter()
     content = (files("memforest.data") / "demo" / FILE).read_bytes()
@@ -138,10 +139,10 @@ def _tour(
     screen.line(f"{script['title']}: {loaded.turns} messages in {loaded.sessions} conversations, for example")
     for turn in script["sessions"][0]["turns"][:2]:
         screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
-    screen.line(f"{loaded.facts_added} facts are made of them, without a model or a key.")
+    screen.line(f"memforest made {loaded.facts_added} facts of them, without a model or a key.")
     screen.heading(f"2. What changed, and when: where {PERSON} lived")
     draw_timeline(screen, list(memory.timeline(PERSON, attribute="residence")))
-    screen.heading("3. What was said of it: search")
+    screen.heading("3. Search: the turns that answer a question")
     screen.line(SEARCHED, "bold magenta")
     asked = {one["question"]: one["reference_date"] for one in script["questions"]}
     draw_evidence(
@@ -151,7 +152,7 @@ def _tour(
     screen.heading("5. Now you")
     folder = "./demo-memory" if keep is None else str(keep)
     rows = [
-        (f"memforest search 'moving house' --dir {folder}", "what was said of it"),
+        (f"memforest search 'moving house' --dir {folder}", "search it"),
         (f"memforest tree Biscuit --dir {folder}", "look inside"),
         ("memforest ingest chat.json", "your own conversations"),
     ]
@@ -161,7 +162,7 @@ def _tour(
 
 
 def _draw_answers(screen: Screen, answers: Sequence[DemoAnswer]) -> None:
-    """Print what was answered, and one question to which memory has no answer."""
+    """Print the answers, and one question without an answer."""
     screen.heading("4. Questions, asked on 19 October 2025")
     unanswered = [one for one in answers if one.result.answer is None]
     for one in [*(one for one in answers if one.result.answer is not None), *unanswered[-1:]]:
@@ -171,4 +172,4 @@ def _draw_answers(screen: Screen, answers: Sequence[DemoAnswer]) -> None:
         draw_answer(screen, one.result)
     screen.line()
     if more := len(unanswered) - 1:
-        screen.line(f"{more} more are left open: memory answers where it is sure.", "dim")
+        screen.line(f"{more} more have no answer: the memory answers only when it is sure.", "dim")

@@ -1,4 +1,4 @@
-"""`memforest doctor` and `maintain repair`: does this installation work, do its models answer, are the memories in it readable, and what of them can be made whole?"""
+"""`memforest doctor` and `maintain repair`: check the installation, its models and its memories, and repair memories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Status = Literal["ok", "note", "broken"]
 E = TypeVar("E", ChatEndpoint, EmbeddingEndpoint)
 
 TRIAL_TIMEOUT_S = 30.0
-"""One try of at most so long: who asks whether a model answers wants to know it soon."""
+"""Time limit of the one try: whoever runs `doctor` wants to know soon."""
 TRIAL_TOKENS = 64
 
 
@@ -141,16 +141,12 @@ MOST_PROBLEMS = 20
 
 
 @command()
-@flag(
-    "--connect",
-    help="Ask every configured model behind an endpoint for a word; without this nothing is contacted.",
-)
+@flag("--connect", help="Ask each configured endpoint for a word. Without it, nothing is contacted.")
 def doctor(call: Call, connect: bool) -> None:
-    """Check this installation and the memories in it.
+    """Check this installation and its memories.
 
-    Python, SQLite, the directory, the embedding models and the reranker and whether they run, which models behind
-    endpoints are configured, and every memory: can it be opened, and with which embedder. Exit code 1 when
-    something is broken.
+    It checks Python, SQLite and the directory, and runs the embedders and the reranker. It lists the configured
+    endpoints, and opens every memory. The exit code is 1 if something is broken.
     """
     config = call.config()
     remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
@@ -165,16 +161,16 @@ def doctor(call: Call, connect: bool) -> None:
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
         checks += _memories(forest, call.folder)
-    _show(call, checks, "Everything that is needed works.")
+    _show(call, checks, "Everything you need works.")
 
 
 @command()
 def repair(call: Call) -> None:
-    """Repair the memories, of --user or all, as far as that changes nothing that was said.
+    """Repair the memory of --user, or all memories. No turn is changed.
 
-    Unfinished sessions and summaries are finished; index rows, vectors and trees that `maintain verify` finds broken are made
-    anew from what was said; free space is given back and the log folded in. A damaged file, and one of another program or of
-    a newer memforest, are named and left alone. Exit code 1 when something is broken still.
+    It finishes unfinished sessions and summaries. Index rows, vectors and trees that `maintain verify` finds broken
+    are made again from the turns. Free space is given back. It names damaged files and those of another program or a
+    newer version, and leaves them alone. The exit code is 1 if something is still broken.
     """
     with call.forest(reranker="none") as forest:
         files = memory_files(call.folder) if call.folder.is_dir() else []
@@ -186,7 +182,7 @@ def repair(call: Call) -> None:
 def _show(call: Call, checks: list[Check], well: str) -> None:
     """Print checks; exit with 1 if something is broken."""
     broken = sum(check.status == "broken" for check in checks)
-    verdict = f"{counted(broken, 'thing')} broken." if broken else well
+    verdict = f"{counted(broken, 'check')} failed." if broken else well
     data = {"checks": checks, "broken": broken}
     call.show(data, lambda screen: _draw(screen, checks, verdict, ok=not broken), ok=not broken)
     if broken:
@@ -199,7 +195,7 @@ def _program(config: Config) -> Iterator[Check]:
     fix = "" if right else f"use Python {'.'.join(map(str, MIN_PYTHON))} or newer"
     yield Check("python", "ok" if right else "broken", platform.python_version(), fix)
     version, lacks = sqlite_abilities()
-    fix = "use a Python that is built with a newer SQLite" if lacks else ""
+    fix = "use a Python with a newer SQLite" if lacks else ""
     has = f"lacks {', '.join(lacks)}" if lacks else "with FTS5 and STRICT tables"
     yield Check("sqlite", "broken" if lacks else "ok", f"{version} {has}", fix)
     # A key without SQLCipher does not come this far.
@@ -246,7 +242,7 @@ def _embedders(*, trial: bool) -> Iterator[Check]:
 
 
 def _reranker(config: Config) -> Check:
-    """Check whether the local reranker is installed and runs; without it evidence is read once."""
+    """Check whether the local reranker is installed and runs. It is optional."""
     status = reranker_status(verify=True)
     if not status.installed:
         asked = config.reranker == "local"
@@ -283,7 +279,7 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
         report = forest.user(user).repair()
     except MemForestError as exc:
         foreign = isinstance(exc, ForeignStoreError)
-        yield Check("repair", "note" if foreign else "broken", f"{path.name}: left alone", f"by hand: {exc}")
+        yield Check("repair", "note" if foreign else "broken", f"{path.name}: not touched", str(exc))
         return
     if report.did:
         yield Check("repair", "ok", f"{user}: {'; '.join(report.did)}")
@@ -297,7 +293,7 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     try:
         user = owner_of(path, Key.of(forest.config.key))
         if user is None:
-            fix = "delete it" if is_own_name(path.name) else "none of ours: leave it, or keep it elsewhere"
+            fix = "delete it" if is_own_name(path.name) else "not a file of memforest: move it elsewhere"
             yield Check("memory", "note", f"{path.name} is an empty file", fix)
             return
         forest.load(user)

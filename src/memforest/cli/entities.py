@@ -1,4 +1,4 @@
-"""`memforest entities`, `relations` and `profile`: whom and what a memory knows."""
+"""`memforest entities`, `relations` and `profile`: people and things, and how they relate."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ MOST_RELATIONS = 3
 
 @group(
     click.option("--kind", type=click.Choice(get_args(EntityKind)), help="Only entities of this kind."),
-    takes("--query", of="TEXT", help="Only those with a name that has all words of TEXT."),
-    page_limit(50, "Most entities that are listed."),
+    takes("--query", of="TEXT", help="Only entities with all words of TEXT in one name."),
+    page_limit(50, "Most entities on one page."),
     cursor_option,
-    flag("--choices", help="Instead list what people have decided on who is who."),
+    flag("--choices", help="List instead which names people have merged or split."),
     alone=True,
 )
 def entities(call: Call, /, kind: str | None, query: str | None, choices: bool, **page: Any) -> None:
-    """List whom and what statements name; decide that two are one, or not.
+    """List people, places and things; merge or split them.
 
-    Those that most statements name come first, with all names of each. Where names that differ were taken for one entity, it is said why; `memforest entities split` keeps one of them apart.
+    The entities with most facts come first. Each row has all names of the entity, and says why it took
+    different names for one entity. If it was wrong, use `memforest entities split`.
     """
     if choices and (kind is not None or query is not None):
         raise click.UsageError("--choices lists all decisions; leave out --kind and --query")
     if choices:
-        call.run(lambda memory: memory.entity_choices(), draw_choices, none="nothing was decided")
+        call.run(lambda memory: memory.entity_choices(), draw_choices, none="no names were merged or split")
         return
     call.run(
         lambda memory: memory.entities(kind, query, **page),  # type: ignore[arg-type]  # one of the choices
@@ -94,25 +95,24 @@ def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
 @command()
 @click.argument("name")
 @click.argument("other", required=False)
-@takes("--as-of", of="TIME", help="Only what held at that time; without OTHER.")
+@takes("--as-of", of="TIME", help="Only relations that held at that time; not with OTHER.")
 @click.option(
-    "--hops", type=click.IntRange(1, MOST_HOPS), help="Most steps of the way to OTHER.  [default: 4]"
+    "--hops", type=click.IntRange(1, MOST_HOPS), help="Most steps of the path to OTHER.  [default: 4]"
 )
 def relations(call: Call, name: str, other: str | None, as_of: str | None, hops: int | None) -> None:
-    """Show what relates NAME to others, or the way from NAME to OTHER.
+    """Show the relations of NAME, or the path from NAME to OTHER.
 
-    Of each relation since when and until when it holds, and where that was said. The way is the shortest over what was said
-    of both.
+    Each relation has its period and its sources. The path is the shortest one over relations and shared turns.
     """
     if (other and as_of) or (hops and not other):
-        raise click.UsageError("--as-of is of one NAME, and --hops of the way from NAME to OTHER")
+        raise click.UsageError("--as-of goes with one NAME, and --hops with NAME and OTHER")
     if other is not None:
-        none = f"no way of {counted(hops or 4, 'step')} or fewer leads from one to the other"
+        none = f"there is no path of {counted(hops or 4, 'step')} or fewer between them"
         way = call.run(lambda memory: memory.path(name, other, hops=hops or 4), draw_path, none=none)
         if way and not way.steps:
-            call.warn(["both names are one entity"])
+            call.warn(["both names are the same entity"])
         return
-    none = "no relation is known" + (" of that time" if as_of else "")
+    none = "no relation is known" + (" at that time" if as_of else "")
     call.run(lambda memory: memory.relations(name, as_of=as_of), draw_relations, none=none)
 
 
@@ -173,7 +173,7 @@ def _by(one: PathStep) -> str:
 @click.argument("a")
 @click.argument("b")
 def merge(call: Call, a: str, b: str) -> None:
-    """Decide that A and B are one. What was said stays as it is; `memforest entities split` takes it back."""
+    """Make A and B one entity. No turn is changed; `memforest entities split` undoes it."""
     call.run(lambda memory: memory.merge_entities(a, b), lambda screen, one: draw_entities(screen, [one]))
 
 
@@ -181,7 +181,7 @@ def merge(call: Call, a: str, b: str) -> None:
 @click.argument("entity")
 @click.argument("name")
 def split(call: Call, entity: str, name: str) -> None:
-    """Decide that NAME is not one with the other names of ENTITY. `memforest entities merge` takes it back."""
+    """Make NAME an entity of its own, apart from ENTITY. `memforest entities merge` undoes it."""
     call.run(
         lambda memory: memory.split_entity(entity, name), lambda screen, one: draw_entities(screen, [one])
     )
@@ -192,23 +192,23 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
 
 @command()
 @click.argument("name", required=False)
-@takes("--as-of", of="TIME", help="The profile that was in force at that time.")
+@takes("--as-of", of="TIME", help="The profile at that time.")
 @said_by_option
 @takes(
     "--index",
     of="NAME",
-    help="The index that keeps it, or `graph` for what the graph tells; by default the index of those who speak.",
+    help="The index that keeps profiles, or `graph`. Default: the index for speakers, else the graph.",
 )
-@flag("--written", help="Have the chat model write what the graph tells of NAME, in one call.")
+@flag("--written", help="Let the chat model write the profile of NAME from the graph, in one call.")
 def profile(call: Call, /, name: str | None, **given: Any) -> None:
-    """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
+    """Show the profile of NAME, or of all speakers.
 
-    Below each line stands where it was said, and below the profile what has been said since the month ended. The index timem
-    keeps one of each month (`memforest index add timem`). Without it, and of whom or what never spoke, the profile says
-    what is so and what was said last.
+    The index timem writes a profile of each speaker at the end of a month (`memforest index add timem`). You see the
+    last one, and what was said since. Without timem, and for entities that never speak, the graph makes the profile:
+    the current states, and what was said last. Each line has its sources.
     """
     if given["written"] and name is None:
-        raise click.UsageError("--written is of one NAME")
+        raise click.UsageError("--written needs a NAME")
     found = call.run(lambda memory: memory.profile(name, **given), draw_profile)
     if found.unsupported:
         call.warn([f"{counted(len(found.unsupported), 'line')} without a source left out; --json has them"])

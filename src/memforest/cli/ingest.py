@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
-"""Problems that are printed, unless --verbose asks for all."""
+"""Most problems that are printed without --verbose."""
 SHOWN_KINDS = 6
 _IN_OPTIONS = (
     ("pass replace=True to overwrite it", "give --replace to overwrite it"),
     ("or the session one with timestamp=", "or give --timestamp"),
 )
-"""What problems say, in the words of this command's options."""
+"""What the library says in a problem -> the same with this command's options."""
 
 
 @command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@takes("--format", of="NAME", help="Format of the files; told by their content by default.")
+@takes("--format", of="NAME", help="Format of the files. Default: found by their content.")
 @flag("--dry-run", help="Show what the files hold, and store nothing.")
-@takes("--session", "session_id", of="ID", help="Name of the file's only session, or of its chat.")
-@takes("--timestamp", of="TIME", help="When messages without a time of their own were said.")
+@takes("--session", "session_id", of="ID", help="Id of the file's only session, or of its only chat.")
+@takes("--timestamp", of="TIME", help="Time of messages that have none.")
 @takes(
     "--name",
     "display_name",
     of="NAME",
-    help="Who the user is: of messages that say 'role: user', and among the participants.",
+    help="The user's name: in the chats, and for messages with the role 'user'.",
 )
-@flag("--no-infer", help="Store the messages as they are; extract no facts.")
-@flag("--replace", help="Overwrite a stored session that differs.")
-@takes("--timezone", of="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
+@flag("--no-infer", help="Store the messages only; extract no facts.")
+@flag("--replace", help="Overwrite stored sessions that differ.")
+@takes("--timezone", of="ZONE", help="Time zone of times without an offset, e.g. Europe/Madrid.")
 @click.option(
     "--day-first/--month-first",
     default=None,
-    help="Whether 03/04/2024 is 3 April; else as the file proves, or the memory's people write.",
+    help="Read 03/04/2024 as 3 April, or as March 4. Default: as the file or the memory's people write.",
 )
 @embedder_option
 @budget_options
@@ -64,14 +64,14 @@ def ingest(
     max_tokens: int | None,
     **given: Any,
 ) -> None:
-    """Make memory of chat files.
+    """Read chat files into a memory.
 
-    A FILE is the export of a chat program (ChatGPT, Claude, Slack, Telegram, WhatsApp, Discord, Messenger, mem0), a
-    transcript of a coding agent (Claude Code, Codex, Gemini CLI, Cursor, Copilot), a list of messages as JSON or JSON
-    Lines, CSV or a plain log: docs/formats.md lists all formats. Zip archives are read as they are. "-" is standard
-    input. The same file again changes nothing; a longer one adds what is new.
+    A FILE is an export of ChatGPT, Claude, Slack, Telegram, WhatsApp, Discord, Messenger or mem0. It may also be a
+    transcript of a coding agent, or messages as JSON, JSON Lines, CSV or a plain log. docs/formats.md lists all
+    formats. Zip archives need no unpacking, and "-" is standard input.
 
-    The memory is that of --user, or of the user that the file names, or "me".
+    You can give a file again: only what is new is added. The memory belongs to --user. Without --user it
+    belongs to the user that the file names, or else to "me".
     """
     progress: deque[ImportProgress] = deque(maxlen=1)
     asked = None if call.user_from_environment else call.user
@@ -138,7 +138,7 @@ def _finish(call: Call, result: ImportResult) -> None:
 def _failed(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
-    return f"{len(problems)} parts of the files are not stored, everything else is; the first: {problems[0]}"
+    return f"{len(problems)} parts of the files were not stored, all others were. The first: {problems[0]}"
 
 
 def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> str:
@@ -148,9 +148,9 @@ def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> s
     turns, sessions = sum(one.turns for one in held), sum(one.sessions for one in held)
     unread = sum(one.unfinished for one in held)
     return (
-        f"Interrupted: {finished} sessions of the files are finished; the memory holds {turns} turns in {sessions} sessions, {unread} of them "
-        "not read to their end, and all that stays. "
-        "Run the same `memforest ingest` again to go on, or `memforest maintain resume` to finish only what was begun."
+        f"Interrupted. {finished} sessions of the files are done. The memory keeps {turns} turns in {sessions} sessions; "
+        f"facts are still missing from {unread} of them. "
+        "To go on, run the same `memforest ingest` again. `memforest maintain resume` finishes only the stored sessions."
     )
 
 
@@ -202,7 +202,7 @@ def _stored(one: ImportedMemory, folder: Path, *, verbose: bool) -> Iterator[tup
         still = "their turns are stored, `memforest maintain resume` retries"
         yield "failed", f"{counted(one.failed_chunks, 'chunk')} ({why}); {still}"
     if one.left_chunks:
-        yield "left", f"{one.left_chunks} chunks; the budget is used up, `memforest maintain resume` goes on"
+        yield "left", f"{one.left_chunks} chunks: the budget is used up; `memforest maintain resume` goes on"
     if one.model_calls:
         failures = f", {one.model_failures} without a usable reply" if one.model_failures else ""
         yield "model", f"{counted(one.model_calls, 'call')}, {one.model_tokens} tokens{failures}"
@@ -216,8 +216,8 @@ def _stored(one: ImportedMemory, folder: Path, *, verbose: bool) -> Iterator[tup
 def resume(call: Call, **bounds: int | None) -> None:
     """Finish what an interrupted ingest left.
 
-    Sessions received but not read, chunks that failed, missing vectors, summaries out
-    of date; for one user with --user, for all without. Bounds on models hold for each user.
+    It reads unread sessions and failed chunks, and makes missing vectors and outdated summaries. It does so for
+    --user, or for all users. --max-calls and --max-tokens are limits for each user.
     """
     from memforest.errors import SomeUsersFailedError
 
@@ -239,7 +239,7 @@ def resume(call: Call, **bounds: int | None) -> None:
             finished = f"{counted(len(results), 'session')} finished"
             screen.line(f"{finished}; up to date: {', '.join(users) or 'nobody yet'}.")
             if failed:
-                screen.line(f"{failed} chunks still fail; their turns are stored and found by their words.")
+                screen.line(f"{failed} chunks still fail. Search finds their turns by their words.")
 
         call.warn(text for result in results for text in result.warnings)
         sessions = [result.session_id for result in results]

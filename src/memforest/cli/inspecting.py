@@ -1,4 +1,4 @@
-"""`memforest tree`, `stats` and `maintain verify`: how a memory is made, and what is wrong in it."""
+"""`memforest tree`, `stats` and `maintain verify`: the inside of a memory, and its errors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 DRILLED_DEPTH = 2
-"""Levels unfolded below the root when --depth is not given, and a scope is named or there is one tree alone."""
+"""Levels below the root without --depth, if a scope is named or there is only one tree."""
 
 DRILLED_NODES = 500
-"""Most nodes that are drawn when neither --depth nor --limit is given: a node of a segment tree may have dozens of children."""
+"""Most nodes without --depth and --limit: a node of a segment tree may have dozens of children."""
 
 LISTED_CHARS, SUMMARY_CHARS = 120, 500
-"""Most characters of a summary: in a list of trees, and where a tree is unfolded, which holds all of the default 60 words."""
+"""Most characters of a summary in a list of trees, and in an unfolded tree (which fits the default 60 words)."""
 
 LEAF_LINES, LINE_CHARS = 8, 160
-"""Most lines of what a leaf says, a turn each, and most characters of a line."""
+"""Most turns of a leaf, one a line, and most characters of a line."""
 
 EVERY_INDEX = frozenset({"trees"})
 """What `Stats.indexes` has of every index."""
@@ -42,18 +42,18 @@ EVERY_INDEX = frozenset({"trees"})
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
-    help=f"Levels below the root; by default 0, {DRILLED_DEPTH} for a SCOPE or a tree that is the only one.",
+    help=f"Levels below the root. Default: 0, or {DRILLED_DEPTH} for a SCOPE or a single tree.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),
-    help=f"Most nodes; by default {DRILLED_NODES} where --depth is left out too, else no limit.",
+    help=f"Most nodes. Default: {DRILLED_NODES} without --depth, else no limit.",
 )
 def tree(call: Call, scope: str | None, index: str | None, depth: int | None, limit: int | None) -> None:
-    """Draw the forest, the trees of an index, or those of a SCOPE.
+    """Draw the trees of a memory: all of them, those of one index, or those of a SCOPE.
 
-    A SCOPE is a session, entity or scene. Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
-    conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene).
+    A SCOPE is a session, an entity or a scene, as the list names it: for example "scene 7". Each node shows its days,
+    its summary, and how many leaves are below it. Nodes of a segment tree show the numbers of their leaves too.
     """
     with call.forest() as forest:
         memory = call.memory(forest)
@@ -70,9 +70,7 @@ def tree(call: Call, scope: str | None, index: str | None, depth: int | None, li
         def draw(screen: Screen) -> None:
             draw_trees(screen, title, found)
             if cut:
-                call.remark(
-                    screen, f"At most {DRILLED_NODES} nodes are drawn; --limit or --depth shows more."
-                )
+                call.remark(screen, f"Only {DRILLED_NODES} nodes are shown; --limit or --depth shows more.")
 
         call.show(found, draw)
 
@@ -133,7 +131,7 @@ def _said(view: TreeView, most: int) -> list[str]:
 
 @command()
 def stats(call: Call) -> None:
-    """Count what is stored, and say how large it is and which embedder made its vectors."""
+    """Count what is stored, and show its size, its embedder and what models have cost."""
     with call.forest() as forest:
         found = call.memory(forest).stats()
         data = {"directory": call.folder, **plain(found)}
@@ -198,9 +196,9 @@ def _counts(found: Mapping[str, int]) -> str:
 
 @command()
 def verify(call: Call) -> None:
-    """Check the stored memory against itself.
+    """Check a memory for errors: its file, trees, leaves, facts and vectors.
 
-    The file, the trees, leaves, facts and vectors; exit code 1 when something is wrong.
+    The exit code is 1 if something is wrong.
     """
     with call.forest() as forest:
         report = call.memory(forest).verify()

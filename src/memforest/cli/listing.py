@@ -1,4 +1,4 @@
-"""`memforest users`, `sessions`, `facts`, `timeline`, `changes` and `diff`: what was received and learnt, without a question."""
+"""`memforest users`, `sessions`, `facts`, `timeline`, `changes` and `diff`: lists of what a memory holds."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 
 PAGE = 50
-"""Most on a page where only a cursor is given."""
+"""Most rows on a page, if only a cursor is given."""
 
 
 @command()
 def users(call: Call) -> None:
-    """List who has a memory in the directory, in the order of the names of their files.
+    """List the users who have a memory in the directory.
 
-    Nothing is written. Files whose user cannot be read (damaged, locked, of another program) are named on standard error.
+    Standard error names the files that cannot be read: damaged, locked, or of another program.
     """
     found = call.survey()
-    call.warn(f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
+    call.warn(f"skipped: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
 
     def draw(screen: Screen) -> None:
         for user in found.users:
             screen.line(user)
         if not found.users:
             call.remark(
-                screen, f"There is no memory in {call.folder} yet; `memforest ingest FILE` makes one."
+                screen, f"There is no memory in {call.folder} yet. `memforest ingest FILE` makes one."
             )
 
     call.show(found, draw)
@@ -56,13 +56,13 @@ def users(call: Call) -> None:
 
 @command()
 @click.argument("session_id", metavar="SESSION", required=False)
-@page_limit(note="Most on one page; all when neither this nor --cursor is given.")
+@page_limit(note="Most rows on one page. Without it and --cursor, all.")
 @cursor_option
 def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str | None) -> None:
-    """List the sessions in time order, or show what was said in one.
+    """List the sessions in time order, or show the turns of one.
 
-    First and last day, name, number of turns, who spoke, and what is not finished (`memforest maintain resume`). Of a SESSION, every
-    turn as it was said.
+    Each row has the first and last day, the name, the number of turns and the speakers. It also says what
+    `memforest maintain resume` has still to do.
     """
     page = {"limit": PAGE if limit is None and cursor is not None else limit, "cursor": cursor}
     if session_id is not None:
@@ -106,25 +106,25 @@ def _left(one: SessionView) -> Iterator[str]:
 
 
 @command()
-@takes("--entity", of="NAME", help="Only facts that mention it.")
-@takes("--session", "session_id", of="ID", help="Only facts that this session supports.")
+@takes("--entity", of="NAME", help="Only facts that mention this entity.")
+@takes("--session", "session_id", of="ID", help="Only facts from this session.")
 @filter_option
 @interval_options
 @moment_options
-@page_limit(20, "Most facts on the page.")
+@page_limit(20, "Most facts on one page.")
 @click.option(
-    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
+    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Skip so many facts."
 )
 @cursor_option
 @click.option(
     "--verdict",
     type=click.Choice(["pinned", "forgotten", "corrected"]),
-    help="Only facts of which that was decided.",
+    help="Only facts with this correction.",
 )
-@flag("--statements", help="Show the statements by which facts are found, too.")
-@flag("--ids", help="Show the ids by which facts are corrected, pinned and forgotten.")
+@flag("--statements", help="Show the statement behind each fact, too.")
+@flag("--ids", help="Show the ids that update, pin and forget take.")
 def facts(call: Call, /, statements: bool, ids: bool, **options: Any) -> None:
-    """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
+    """List the facts, in time order, a page at a time."""
     call.run(
         lambda memory: memory.list(**options),
         lambda screen, page: _draw_page(call, screen, page, options["offset"], statements, ids),
@@ -146,20 +146,20 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
 
 @command()
 @click.argument("entity")
-@takes("--attribute", of="NAME", help="Only this attribute's states, e.g. residence.")
+@takes("--attribute", of="NAME", help="Only states of this attribute, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @moment_options
 def timeline(
     call: Call, /, entity: str, attribute: str | None, kind: Literal["state", "event"] | None, **moment: Any
 ) -> None:
-    """Show what is known of somebody or something, in time order.
+    """Show the states and events of an entity, in time order.
 
-    States are shown with the time they held and what was said of it; events, facts that name it, with their day.
+    A state has an attribute, a value and a period. An event is another fact that names the entity, with its day.
     """
     call.run(
         lambda memory: list(memory.timeline(entity, attribute=attribute, kind=kind, **moment)),
         draw_timeline,
-        none="nothing of that kind is known",
+        none="nothing found",
     )
 
 
@@ -219,13 +219,14 @@ def _about(one: Change) -> str:
 @command()
 @click.argument("a")
 @click.argument("b", required=False)
-@takes("--entity", of="NAME", help="Only of this entity.")
+@takes("--entity", of="NAME", help="Only this entity.")
 @moment_options
 @flag(
-    "--stored", help="Instead list what this memory stored, learnt, corrected and deleted from A to before B."
+    "--stored",
+    help="List instead what the memory stored, learnt, corrected and deleted from A until before B.",
 )
-@page_limit(note="Most changes on a page of --stored; 20 by default.")
-@takes("--after", of="NEXT", help="Go on behind the page of --stored that named it.")
+@page_limit(note="Most changes on one page of --stored; 20 by default.")
+@takes("--after", of="NEXT", help="Show the next page of --stored; the page before prints its number.")
 def diff(
     call: Call,
     /,
@@ -237,14 +238,15 @@ def diff(
     after: str | None,
     **moment: str | None,
 ) -> None:
-    """Show what was so at time A and not at time B, or what was stored between.
+    """Compare the states at time A and time B, or list what was stored between them.
 
-    By entity and attribute, and the other way round too; B is now by default. A value that came and went between the two is in none of them; `timeline` has it. With --stored, A and B are the times at
-    which the memory did something, not those of which was spoken.
+    Each row is an attribute of an entity, with the value at A and the value at B. B is now by default. A value
+    that came and went between A and B is not shown; see `timeline`. With --stored, the rows are what the memory
+    itself did from A to B, whatever time the talk was about.
     """
     if (entity or any(moment.values())) if stored else (limit or after):
         raise click.UsageError(
-            "--limit and --after are of --stored; --entity, --said-by and --known-at are not"
+            "--limit and --after need --stored; --entity, --said-by and --known-at do not go with it"
         )
     if stored:
         call.run(
@@ -255,7 +257,7 @@ def diff(
     call.run(
         lambda memory: memory.diff(a, b, entity=entity, **moment),
         draw_diff,
-        none="the same was so at both times",
+        none="nothing differs between the two times",
     )
 
 

@@ -1,4 +1,4 @@
-"""`memforest maintain` and `index`: make anew what is derived, make what is due by now, and choose indexes."""
+"""`memforest maintain` and `index`: rebuild derived data, make what is due, and choose indexes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIGURED = "configured"
 
 @group()
 def maintain(call: Call) -> None:
-    """Resume, rebuild, verify, repair, and advance by the calendar."""
+    """Resume, rebuild, verify, repair or advance memories."""
 
 
 for one in (resume, verify, repair):
@@ -40,27 +40,24 @@ for one in (resume, verify, repair):
 
 
 @command(group=maintain)
-@flag(
-    "--stale",
-    help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
-)
+@flag("--stale", help="Only what other settings have made: sessions, indexes and summaries.")
 @takes("--index", of="NAME", help="Only this index, with its configured settings.")
 @click.option(
     "--embedder",
     is_flag=False,
     flag_value=CONFIGURED,
     metavar="[NAME]",
-    help="Give the memory another embedder: auto (the best installed), bge, minilm; the configured one without a NAME.",
+    help="Change the embedder: auto (the best installed), bge, minilm; without a NAME the configured one.",
 )
-@flag("--dry-run", help="Count what is stale, and make nothing.")
+@flag("--dry-run", help="Only count what is stale.")
 @budget_options
 def rebuild(
     call: Call, /, stale: bool, index: str | None, embedder: str | None, dry_run: bool, **bounds: int | None
 ) -> None:
-    """Make anew what is derived: what is stale, one index, or every vector.
+    """Rebuild derived data: what is stale, one index, or every vector.
 
-    For one user with --user, for all without. Without an option: word rows, summaries and their vectors. Readers are served what there was until the new is there,
-    and what is interrupted is finished by the same command.
+    It does so for --user, or for all users. Without an option it rebuilds the word index, the summaries and their
+    vectors. Searches use the old data until the new is complete. After an interruption, run the same command again.
     """
     settings = {"embedder": embedder} if embedder not in (None, CONFIGURED) else {}
     with call.forest(**settings) as forest:
@@ -77,32 +74,32 @@ def rebuild(
                 forest.rebuild(call.user, **how, budget=budget, progress=report)
         except KeyboardInterrupt:
             raise StopCommand(
-                "Interrupted: what was made stays, the rest is as it was. Run the same `memforest maintain rebuild` again to go on.",
+                "Interrupted. What is done stays, and the rest is as before. To go on, run the same `memforest maintain rebuild` again.",
                 code=130,
             ) from None
         what = ", ".join(clean(user, 40) for user in users)
-        call.show({"users": users}, lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."))
+        call.show({"users": users}, lambda screen: screen.line(f"Rebuilt: {what or 'nobody yet'}."))
 
 
 def _draw_stale(screen: Screen, found: dict[str, Stale]) -> None:
     for user, one in found.items():
         lines = [f"{counted(count, 'chunk')} {why}" for why, count in one.chunks.items()]
         lines += [f"{counted(one.sessions, 'session')} to be read again"] if one.sessions else []
-        lines += [f"{one.summaries} summaries would be made otherwise"] if one.summaries else []
+        lines += [f"{one.summaries} summaries come from other settings"] if one.summaries else []
         lines += [f"index {name}: {why}" for name, why in one.indexes.items()]
         if one.texts:
             lines.append(f"{counted(one.texts, 'text')} without a vector by the configured embedder")
         if one.next_embedder is not None:
-            lines.append(f"embedder {one.next_embedder}: begun; rebuild --embedder goes on")
+            lines.append(f"change to embedder {one.next_embedder}: begun; rebuild --embedder finishes it")
         for line in lines or ["nothing is stale"]:
             screen.line(f"{clean(user, 40)}: {clean(line, 300)}")
 
 
 @group()
 def index(call: Call) -> None:
-    """List the indexes of a memory, add one, or drop one.
+    """List, add or drop the indexes of a memory.
 
-    An index is one way to search what was said. A memory may have several; what was said is stored once.
+    An index is one way to search the turns. A memory may have several; the turns are stored once.
     """
 
 
@@ -118,12 +115,12 @@ def list_(call: Call) -> None:
     "--set",
     "settings",
     of="KEY=VALUE",
-    help="A setting of the index, kept with the memory.",
+    help="A setting of the index, stored with the memory.",
     callback=read_pairs,
 )
 @budget_options
 def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -> None:
-    """Add an index of everything that the memory holds; its summaries are made when they are read, or by `memforest maintain resume`."""
+    """Add an index of the whole memory. Its summaries are made when they are read, or by `memforest maintain resume`."""
     with call.forest() as forest:
         budget = forest.config.ingest_budget.narrowed(**bounds)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
@@ -134,7 +131,7 @@ def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -
 @command(group=index)
 @click.argument("name")
 def drop(call: Call, name: str) -> None:
-    """Take an index away with its summaries; what was said stays as it is."""
+    """Drop an index and its summaries. The turns stay."""
     with call.forest() as forest:
         call.memory(forest).drop_index(name)
         call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."))
@@ -146,14 +143,14 @@ def _draw_indexes(screen: Screen, found: Mapping[str, Sequence[IndexView]]) -> N
 
 
 @command(group=maintain)
-@takes("--as-of", of="TIME", help="The present, by which windows have ended; now by default.")
-@flag("--force", help="Also what is not due yet, such as the day that has not ended.")
+@takes("--as-of", of="TIME", help="The time to take for now.")
+@flag("--force", help="Also close windows that have not ended, such as today.")
 @budget_options
 def advance(call: Call, as_of: str | None, force: bool, **bounds: int | None) -> None:
-    """Let the indexes go on by the calendar: make what is due by now.
+    """Close the days, weeks and months that have ended.
 
-    An index that closes days, weeks or months does so with every write, and here when nothing is written. Twice is the same
-    as once. Shown is how each index stands, and which of its counts have changed.
+    An index by the calendar does this with every write. Use this command if nothing is written for a while. You can
+    run it as often as you like. It shows each index, and which of its counts have changed.
     """
     with call.forest() as forest:
         memory = call.memory(forest)

@@ -1,6 +1,6 @@
 """`memforest export`, `import`, `backup`, `restore`, `merge` and `key`: memories as files.
 
-No key is an argument: others can read those.
+No command takes a key as an argument, since other users of the machine can read arguments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 STREAM = "-"
 MOST_NAMES = 12
-"""Names that are listed of those that both memories know."""
+"""Most names to list that both memories know."""
 
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
@@ -43,17 +43,18 @@ _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 
 @command()
 @_FILE
-@flag("--vectors", help="Take the vectors along, so that the import need not make them.")
-@flag("--no-summaries", help="Leave the summaries of trees out; they are made anew when read.")
-@flag("--overwrite", help="Replace a file that is there.")
+@flag("--vectors", help="Include the vectors: the import is faster.")
+@flag("--no-summaries", help="Leave out the summaries; they are made again when read.")
+@flag("--overwrite", help="Replace an existing file.")
 def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite: bool) -> None:
-    """Write everything that a memory holds into a file of JSON Lines; "-" is standard output.
+    """Write a whole memory to a file of JSON Lines; "-" is standard output.
 
-    `memforest import` makes an equal memory of it. The file is for you alone (mode 0600), and there whole or not at all.
+    `memforest import` makes the same memory from it. Only you can read the file (mode 0600). If the export fails,
+    no file is left.
     """
     to_stdout = str(file) == STREAM
     if to_stdout and call.as_json:
-        raise click.UsageError("--json prints on standard output too; name a file for the export")
+        raise click.UsageError("--json uses standard output too; name a file for the export")
     with call.forest() as forest:
         target: Path | BinaryIO = sys.stdout.buffer if to_stdout else file
         try:
@@ -76,17 +77,17 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
 @_FILE
 @budget_options
 def import_(call: Call, file: Path, **bounds: int | None) -> None:
-    """Make a memory from a file that `memforest export` wrote; "-" is standard input.
+    """Create a memory from a file of `memforest export`; "-" is standard input.
 
-    The memory is that of --user, or of the user who was exported, and must be a new one. All of the file is stored, or
-    nothing of it. No chat model is asked; vectors that the file lacks are made by the embedder.
+    The memory is for --user, or for the user in the file, who must have no memory yet. The import stores the whole
+    file or nothing. It asks no chat model; the embedder makes vectors that the file lacks.
     """
     from memforest.memory.transfer import exported_user
 
     from_stdin = str(file) == STREAM
     asked = None if call.user_from_environment and not from_stdin else call.user
     if asked is None and from_stdin:
-        raise click.UsageError("whose memory is it to be? Give --user with standard input")
+        raise click.UsageError("give --user with standard input: the user whose memory it becomes")
     user = exported_user(file) if asked is None else asked
     call.settled_user = user
     with call.forest() as forest:
@@ -102,18 +103,18 @@ def import_(call: Call, file: Path, **bounds: int | None) -> None:
 @command()
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
 @flag("--all", "everybody", help="Copy the memories of all users into the directory TARGET.")
-@flag("--overwrite", help="Replace copies that are there.")
+@flag("--overwrite", help="Replace existing copies.")
 def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
     """Copy a memory while it is in use, and check the copy.
 
-    TARGET is a new file, or with --all a directory, which `--dir` can then name.
+    TARGET is a new file. With --all it is a directory, which you can use as --dir.
     """
     with call.forest() as forest:
         if everybody:
             done = forest.backup(target, overwrite=overwrite)
         else:
             done = [call.memory(forest).backup(target, overwrite=overwrite)]
-        call.warn(f"{turn} is damaged, in the memory too" for one in done for turn in one.damaged)
+        call.warn(f"{turn} is damaged, in the memory and in the copy" for one in done for turn in one.damaged)
         rows = [(one.user_id, _contents(one), size(one.bytes), one.path) for one in done]
         call.show({"backups": done}, lambda screen: screen.table(("bold", "", "", ""), rows))
 
@@ -121,9 +122,9 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
 @command()
 @_FILE
 def restore(call: Call, file: Path) -> None:
-    """Copy a backup into the directory, as the memory of its user.
+    """Restore a backup into the directory, as the memory of its user.
 
-    The user must have no memory there.
+    The user must have no memory there yet.
     """
     with call.forest() as forest:
         user = forest.restore(file)
@@ -144,25 +145,25 @@ def _key_file(name: str, what: str) -> Callable[[Any], Any]:
         name,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help=f"A file that holds {what}, as hexadecimal digits.",
+        help=f"A file with {what}, in hexadecimal digits.",
     )
 
 
-_OWN_KEY = _key_file("--key-file", "the key; else MEMFOREST_KEY is read, or the terminal asked")
+_OWN_KEY = _key_file("--key-file", "the key (default: MEMFOREST_KEY, else you are asked)")
 
 
 @group()
 def key(call: Call) -> None:
-    """Encrypt the memories of the directory, decrypt them, or change their key.
+    """Encrypt or decrypt the memories of the directory, or change their key.
 
-    Of --user, or all. After an interruption the same command goes on; what is done already stays so.
+    It does so for --user, or for all users. After an interruption, run the same command again.
     """
 
 
 @command("set", group=key)
 @_OWN_KEY
 def encrypt(call: Call, key_file: Path | None) -> None:
-    """Encrypt the memories of the directory. One that another program has open is left as it is, and named."""
+    """Encrypt the memories of the directory. A memory that another program has open is skipped, and named."""
     _run(
         call, _key(call, key_file), "encrypted", lambda forest, show: forest.encrypt(call.user, progress=show)
     )
@@ -171,7 +172,7 @@ def encrypt(call: Call, key_file: Path | None) -> None:
 @command("remove", group=key)
 @_OWN_KEY
 def decrypt(call: Call, key_file: Path | None) -> None:
-    """Decrypt the memories of the directory. The salts stay for backups that are still encrypted."""
+    """Decrypt the memories of the directory. The salts stay: encrypted backups still need them."""
     _run(
         call, _key(call, key_file), "decrypted", lambda forest, show: forest.decrypt(call.user, progress=show)
     )
@@ -179,9 +180,9 @@ def decrypt(call: Call, key_file: Path | None) -> None:
 
 @command("change", group=key)
 @_OWN_KEY
-@_key_file("--new-key-file", f"the new key; else {NEW_KEY} is read, or the terminal asked")
+@_key_file("--new-key-file", f"the new key (default: {NEW_KEY}, else you are asked)")
 def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
-    """Encrypt the memories of the directory with another key; after an interruption give the same two keys."""
+    """Change the key of the memories. After an interruption, give the same two keys again."""
     own = _key(call, key_file)
     new = _read_key("New key", NEW_KEY, "--new-key-file", new_key_file, twice=True)
     _run(
@@ -205,7 +206,7 @@ def _run(call: Call, key: Key, done: str, work: Callable[[MemForest, Progress], 
             problem, files, [result] = str(exc), exc.files, exc.results
 
     def draw(screen: Screen) -> None:
-        left = f", {len(result.already)} were so already" if result.already else ""
+        left = f", {len(result.already)} already were" if result.already else ""
         screen.line(f"{counted(len(result.done), 'file')} {done}{left}, in {call.folder}.")
 
     call.show_until({"done": result.done, "already": result.already}, draw, problem, files=files)
@@ -235,11 +236,11 @@ def _read_key(what: str, variable: str, option: str, file: Path | None, *, twice
             before = f"{variable}: "
             return Key(os.environ[variable])
         if not sys.stdin.isatty():
-            raise click.UsageError(f"there is no key; set {variable}, or give {option}")
+            raise click.UsageError(f"there is no key: set {variable} or give {option}")
         before = ""
         return Key(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))
     except (OSError, UnicodeError, ConfigError) as exc:
-        why = "it is no text of hexadecimal digits" if isinstance(exc, UnicodeError) else exc
+        why = "it must be hexadecimal digits" if isinstance(exc, UnicodeError) else exc
         raise click.UsageError(f"{before}{why}") from None
 
 
@@ -249,16 +250,16 @@ def _read_key(what: str, variable: str, option: str, file: Path | None, *, twice
     "--from-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where FROM's memory is, if not in this directory.",
+    help="Directory of FROM's memory. Default: the same as --dir.",
 )
-@flag("--dry-run", help="Write nothing; say what would be done.")
+@flag("--dry-run", help="Only show what would be done.")
 @click.option(
     "--same-person/--two-people",
     default=None,
-    help="Whether FROM and USER are one person; asked for where both have the same display name.",
+    help="Whether FROM and USER are one person. Needed if both have the same display name.",
 )
-@repeated("--same", of="THERE=HERE", help="Somebody or something has another name here.", callback=read_pairs)
-@repeated("--apart", of="NAME", help="NAME there is somebody else than NAME here.")
+@repeated("--same", of="THERE=HERE", help="An entity that has another name here.", callback=read_pairs)
+@repeated("--apart", of="NAME", help="NAME is another entity there than here.")
 @embedder_option
 @budget_options
 def merge(
@@ -272,15 +273,14 @@ def merge(
     max_tokens: int | None,
     **given: Any,
 ) -> None:
-    """Merge the memory of one user into that of another.
+    """Merge the memory of one user into another's.
 
-    That of the user FROM goes into that of --user; nothing is extracted again, and FROM's own stays as it is. What is
-    there already is found and left, so merging again brings only what is new.
-    People and things of one name become one; a dry run names them.
+    The memory of FROM goes into that of --user. FROM's own memory does not change, and nothing is extracted again. A
+    second merge adds only what is new. People and things with the same name become one entity; --dry-run names them.
     """
     into = call.settled_user = call.user
     if into is None:
-        raise click.UsageError("into whose memory? Give --user")
+        raise click.UsageError("give --user: the user whose memory FROM goes into")
     with call.forest(embedder=embedder) as forest:
         done = forest.user(into).merge(
             from_user,
@@ -311,5 +311,5 @@ def _draw(screen: Screen, user: str, one: MergeResult) -> None:
     for what, joined in (("people", one.participants_joined), ("things", one.entities_joined)):
         more = f" and {len(joined) - MOST_NAMES} more" if len(joined) > MOST_NAMES else ""
         listed = clean(", ".join(joined[:MOST_NAMES]), 400)
-        rows += [(what, f"of one name, and one now: {listed}{more}")] if joined else []
+        rows += [(what, f"with the same name, now one: {listed}{more}")] if joined else []
     screen.fields(rows)

@@ -190,7 +190,7 @@ def run_answers(
         bad := [one for one in plan.systems if not isinstance(_kind(one, plan.config, out), ForestSystem)]
     ):
         raise InputError(
-            f"without a model only memforest's own systems answer, and {bad[0]!r} is none; name a model (--model)"
+            f"without a model only memforest's own systems answer, not {bad[0]!r}; name a model (--model)"
         )
     results = run_retrieval(plan, out, report, jobs=jobs)
     done = Journal(out / "answers.jsonl", "system", "qid", "run", mend=True)
@@ -358,7 +358,7 @@ def draft(
         if (cursor := page.next_cursor) is None:
             break
     if not facts:
-        raise InputError("there is no fact in the memory to ask about; `memforest ingest` makes some")
+        raise InputError("the memory has no facts to ask about; add some with `memforest ingest`")
     chosen = [facts[int(at * len(facts) / min(count, len(facts)))] for at in range(min(count, len(facts)))]
     calls, lines = Calls(model), list[dict[str, Any]]()
     for first in range(0, len(chosen), 10):

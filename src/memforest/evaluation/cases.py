@@ -158,7 +158,7 @@ def read_objects(path: Path) -> Iterator[tuple[FileReader, str, Mapping[str, Any
     source = open_source(path)
     if isinstance(source, Archive):
         source.close()
-        raise InputError(f"{path.name}: this is an archive; unpack it, and name a file of it")
+        raise InputError(f"{path.name}: this is an archive; unpack it and name one of its files")
     with path.open("rb") as stream:
         head = next((line for line in stream if line.strip()), b"").strip()
     reader = FileReader(source, ReadOptions(), shape="array" if head.startswith(b"[") else "lines")
@@ -174,7 +174,7 @@ def read_objects(path: Path) -> Iterator[tuple[FileReader, str, Mapping[str, Any
         yield reader, f"{path.name}, {where}" if where else path.name, value
     check_read(reader)
     if not found:
-        raise InputError(f"{path.name}: there is nothing in it; give a JSON list of objects, or JSON Lines")
+        raise InputError(f"{path.name}: the file is empty; give a JSON list of objects, or JSON Lines")
 
 
 def check_read(reader: FileReader) -> None:
@@ -233,7 +233,7 @@ def own_cases(path: Path, memory: Case | None = None) -> Iterator[Case]:
             continue
         if "session" not in line:
             raise InputError(
-                f"{where}: this is no session and no question; a line has 'session' and 'turns', or 'question'"
+                f"{where}: this is neither a session nor a question; give 'session' and 'turns', or 'question'"
             )
         turns = need(line, "turns", list, where)
         if bad := next((one for one in turns if not isinstance(one, dict) or not _first(one, TEXT)), None):
@@ -244,13 +244,13 @@ def own_cases(path: Path, memory: Case | None = None) -> Iterator[Case]:
         sessions.setdefault(name, []).append(with_ids(of_line))
     if not asked:
         raise InputError(
-            f'{path.name}: there is no question in it; a line with one is {{"question": ..., "answer": ...}}'
+            f'{path.name}: the file has no questions; a line with one is {{"question": ..., "answer": ...}}'
         )
     for name, lines in asked.items():
         case = Case(name, tuple(sessions[name])) if name in sessions else memory
         if case is None:
             raise InputError(
-                f"{lines[0][0]}: there is no session of the memory {name!r} in the file; add its sessions, or name the memory "
+                f"{lines[0][0]}: the file has no sessions of the memory {name!r}; add them, or name the memory "
                 "that the questions are about (--user)"
             )
         yield Case(
@@ -262,7 +262,7 @@ def _own_question(case: Case, number: int, where: str, line: Mapping[str, Any]) 
     text, abstain = need(line, "question", str, where), line.get("abstain") is True
     if not abstain and "answer" not in line and "evidence" not in line:
         raise InputError(
-            f"{where}: give 'answer', 'evidence' or both, or \"abstain\": true where there is no answer"
+            f"{where}: give 'answer', 'evidence' or both, or \"abstain\": true if there is no answer"
         )
     stale = tuple(str(one) for one in _list(line.get("stale")))
     turns = frozenset(key for one in _list(line.get("evidence")) for key in _found(case, str(one), where))
@@ -284,7 +284,7 @@ def _found(case: Case, wanted: str, where: str) -> list[str]:
     keys = keys or [turn.key for turn in case.turns if fold(wanted) in fold(turn.text)]
     if not keys:
         raise InputError(
-            f"{where}: the evidence {cut(repr(wanted))} is no turn of the memory, and nobody said these words"
+            f"{where}: the evidence {cut(repr(wanted))} is not the id of a turn, and no turn has these words"
         )
     return keys
 

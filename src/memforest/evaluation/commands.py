@@ -1,4 +1,4 @@
-"""`memforest eval`: measure memories on benchmarks or on questions of your own, and put figures side by side."""
+"""`memforest eval`: measure memories on benchmarks or on questions of your own, and compare the figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @group()
 def eval(call: Call) -> None:
-    """Measure memories by benchmarks, or by your own questions."""
+    """Measure memories on benchmarks or on your own questions."""
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -30,11 +30,9 @@ _run_options = options(
     click.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder of the run; eval-BENCH by default.",
+        help="Directory of the results. Default: eval-BENCH.",
     ),
-    repeated(
-        "--type", "types", of="TYPE", help="Only questions of this type, or all but it with a minus in front."
-    ),
+    repeated("--type", "types", of="TYPE", help="Only questions of this type; -TYPE leaves the type out."),
     click.option(
         "--memories", "most", type=click.IntRange(min=1), help="Only the first N memories of the files."
     ),
@@ -42,30 +40,28 @@ _run_options = options(
         "--share",
         type=click.FloatRange(0, 1),
         default=1.0,
-        help="Only this share of the questions, always the same ones.",
+        help="Only this share of the questions, from 0 to 1.",
     ),
     click.option(
         "--top-k",
         type=click.IntRange(1, 100),
         default=10,
         show_default=True,
-        help="Pieces that a model reads.",
+        help="Pieces of evidence for each question.",
     ),
-    click.option("--seed", type=int, default=7, show_default=True, help="Of the intervals, and of --share."),
     click.option(
-        "--jobs",
-        type=click.IntRange(1, 64),
-        default=1,
-        show_default=True,
-        help="Processes that share the memories.",
+        "--seed", type=int, default=7, show_default=True, help="Random seed of the intervals and of --share."
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes to use."
     ),
 )
 _answer_options = options(
-    takes("--model", of="NAME", help="The chat model that answers; 'ask' for memforest's own answers."),
-    takes("--base-url", of="URL", help="Its OpenAI-compatible endpoint."),
-    takes("--judge", of="NAME", help="The chat model that grades; without one, words are compared."),
-    takes("--judge-url", of="URL", help="Its endpoint."),
-    takes("--model-size", of="TEXT", default="", help="As it stands in the CSV: 30B."),
+    takes("--model", of="NAME", help="The chat model that answers, or 'ask' for memforest itself."),
+    takes("--base-url", of="URL", help="The model's OpenAI-compatible endpoint."),
+    takes("--judge", of="NAME", help="The chat model that grades. Without it, words are compared."),
+    takes("--judge-url", of="URL", help="The judge's endpoint."),
+    takes("--model-size", of="TEXT", default="", help="The model's size for the CSV, e.g. 30B."),
     click.option(
         "--runs", type=click.IntRange(1, 8), default=1, show_default=True, help="Answers to each question."
     ),
@@ -74,25 +70,23 @@ _answer_options = options(
         type=click.FloatRange(min=0),
         default=0.7,
         show_default=True,
-        help="Of the answers, with several runs.",
+        help="Temperature of the answers, if there are several runs.",
     ),
     click.option(
         "--context-tokens",
         type=click.IntRange(min=1),
         default=2000,
         show_default=True,
-        help="Evidence that the model reads.",
+        help="Most tokens of evidence for the model.",
     ),
     click.option(
-        "--max-calls", type=click.IntRange(min=0), help="Most calls of models; the same command goes on."
+        "--max-calls", type=click.IntRange(min=0), help="Most calls to models; the same command goes on."
     ),
     click.option(
-        "--max-tokens", type=click.IntRange(min=0), help="Most tokens of models; the same command goes on."
+        "--max-tokens", type=click.IntRange(min=0), help="Most tokens to use; the same command goes on."
     ),
-    click.option(
-        "--price", type=(float, float), help="Of a million tokens sent and received, for --estimate."
-    ),
-    flag("--estimate", help="Say what models would cost at most, and do nothing."),
+    click.option("--price", type=(float, float), help="Prices of a million tokens, sent and received."),
+    flag("--estimate", help="Only say what the models would cost at most."),
 )
 _data_option = click.option(
     "--data", type=_FILE, multiple=True, required=True, help="A file of the benchmark; may be repeated."
@@ -102,15 +96,19 @@ _data_option = click.option(
 @command(group=eval)
 @click.argument("bench")
 @_data_option
-@repeated("--system", "systems", of="NAME", help="What is measured; everything that comes along by default.")
+@repeated(
+    "--system", "systems", of="NAME", help="What to measure. Default: every system that needs no model."
+)
 @_run_options
 @_answer_options
 def run(call: Call, /, bench: str, data: Sequence[Path], systems: Sequence[str], **given: Any) -> None:
-    """Measure systems on a benchmark: own, locomo, longmemeval, longmemeval-mab, longmemeval-v2, locomo-plus, realtalk or realmem.
+    """Measure systems on a benchmark.
 
-    Without --model no model and no key is needed: what is found is measured. A run that was stopped is gone on with by the same
-    command. A system is an index with a mode (memforest:emb), a preset (timem_paper), a baseline (bm25), or package.module:Class;
-    settings follow behind @ (memforest@top_k=5).
+    BENCH is own, locomo, longmemeval, longmemeval-mab, longmemeval-v2, locomo-plus, realtalk or realmem. Without
+    --model it measures the evidence, and needs no model and no key. If a run stops, the same command goes on.
+
+    A system is an index with a mode (memforest:emb), a preset (timem_paper), a baseline (bm25) or
+    package.module:Class. Settings follow after @ (memforest@top_k=5).
     """
     from memforest.evaluation.systems import system_names
 
@@ -119,13 +117,14 @@ def run(call: Call, /, bench: str, data: Sequence[Path], systems: Sequence[str],
 
 @command(group=eval)
 @click.argument("file", type=_FILE)
-@repeated("--system", "systems", of="NAME", help="What is measured; memforest, bm25 and dense by default.")
+@repeated("--system", "systems", of="NAME", help="What to measure. Default: memforest, bm25 and dense.")
 @_run_options
 @_answer_options
 def own(call: Call, /, file: Path, systems: Sequence[str], **given: Any) -> None:
-    """Measure with questions of your own: FILE has a question a line, and sessions or the memory of --user are asked.
+    """Measure with questions of your own.
 
-    A line is {"question": "...", "answer": "...", "evidence": ["words of the turn that tells it"]}; `eval draft` proposes some.
+    FILE has one question a line: {"question": "...", "answer": "...", "evidence": ["words of the turn that tells it"]}.
+    The questions go to the memory of --user, or to the sessions in FILE. `eval draft` proposes questions.
     """
     from memforest.evaluation.cases import own_cases
 
@@ -141,7 +140,7 @@ def own(call: Call, /, file: Path, systems: Sequence[str], **given: Any) -> None
 @takes("--bench", of="NAME", default="locomo", show_default=True, help="The benchmark of the file.")
 @_run_options
 def reproduce(call: Call, /, name: str, data: Sequence[Path], bench: str, **given: Any) -> None:
-    """Measure the rows of a paper's table in the recall of evidence, beside the paper's figures: memforest-table6, timem-table4 ..."""
+    """Measure the rows of a paper's table, beside the paper's figures. NAME is memforest-table6, timem-table4 and so on."""
     from memforest.evaluation.tables import reproduced, reproduction
 
     rows = reproduction(name)
@@ -157,7 +156,7 @@ def reproduce(call: Call, /, name: str, data: Sequence[Path], bench: str, **give
 @command(group=eval)
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 def table(call: Call, /, files: Sequence[Path]) -> None:
-    """Print pass@1 to pass@8 by method and type of CSV files as the paper's artifact has them, beside the papers' figures."""
+    """Print pass@1 to pass@8 of CSV files in the form of the MemForest artifact, beside the papers' figures."""
     from memforest.evaluation.tables import answer_tables, read_csv
 
     _show(call, answer_tables([row for file in files for row in read_csv(file)]))
@@ -165,9 +164,9 @@ def table(call: Call, /, files: Sequence[Path]) -> None:
 
 @command(group=eval)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@takes("--against", of="SYSTEM", help="What the others are compared with; the first one by default.")
+@takes("--against", of="SYSTEM", help="The system to compare with. Default: the first one.")
 def report(call: Call, /, folder: Path, against: str | None) -> None:
-    """Print the tables of a run again, and write its page anew."""
+    """Print the tables of a run again, and write its page again."""
     from memforest.evaluation.page import write_page
     from memforest.evaluation.retrieval import Results
     from memforest.evaluation.tables import retrieval_tables
@@ -180,16 +179,16 @@ def report(call: Call, /, folder: Path, against: str | None) -> None:
 @command(group=eval)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @takes("--model", of="NAME", required=True, help="The chat model that proposes questions.")
-@takes("--base-url", of="URL", help="Its OpenAI-compatible endpoint.")
+@takes("--base-url", of="URL", help="The model's OpenAI-compatible endpoint.")
 @click.option(
     "--facts",
     type=click.IntRange(1, 1000),
     default=20,
     show_default=True,
-    help="Facts that are shown to it, ten a call.",
+    help="Facts that the model sees, ten in each call.",
 )
 def draft(call: Call, /, file: Path, model: str, base_url: str | None, facts: int) -> None:
-    """Let a model propose questions about the memory of --user, and write them to FILE for `eval own`; read them before use."""
+    """Let a model propose questions about the memory of --user. Read FILE before you use it with `eval own`."""
     from memforest.evaluation.answers import draft as drafted
 
     if file.exists():
@@ -200,7 +199,7 @@ def draft(call: Call, /, file: Path, model: str, base_url: str | None, facts: in
     call.show(
         lines,
         lambda screen: screen.line(
-            f"{len(lines)} questions are in {file}; read and mend them, then `memforest eval own {file}`"
+            f"{file} has {len(lines)} questions. Read and mend them, then run `memforest eval own {file}`."
         ),
     )
 
@@ -294,9 +293,9 @@ def _show_estimate(call: Call, found: Any, price: tuple[float, float] | None) ->
     rows = [
         (
             "answers and grades",
-            f"{found.calls} calls, at most {found.prompt_tokens} tokens sent, some {found.completion_tokens} received",
+            f"{found.calls} calls, at most {found.prompt_tokens} tokens sent, about {found.completion_tokens} received",
         ),
-        ("memories", f"some {found.memory_calls} calls and {found.memory_tokens} tokens"),
-        *([("cost", f"at most some {found.cost(*price):.2f}")] if price else []),
+        ("memories", f"about {found.memory_calls} calls and {found.memory_tokens} tokens"),
+        *([("cost", f"at most about {found.cost(*price):.2f}")] if price else []),
     ]
     call.show(found, lambda screen: screen.fields(rows))

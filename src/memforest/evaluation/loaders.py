@@ -164,7 +164,7 @@ def _mab(path: Path) -> Iterator[Case]:
         try:
             listed = ast.literal_eval(context)
         except (ValueError, SyntaxError, MemoryError, RecursionError) as exc:
-            raise InputError(f"{where}: 'context' is no list of sessions with their times") from exc
+            raise InputError(f"{where}: 'context' must be a list of sessions with their times") from exc
         case = Case(f"mab-{number}", tuple(_timed(listed, where)))
         questions, answers = need(row, "questions", list, where), need(row, "answers", list, where)
         if len(questions) != len(answers):
@@ -255,7 +255,7 @@ def _longmemeval_v2(path: Path) -> Iterator[Case]:
         name = need(one, "id", str, where)
         if missing := [n for n in haystacks.get(name, ()) if n not in sessions]:
             raise InputError(
-                f"{where}: the haystack of {name!r} names the trajectory {missing[0]!r}, which is not there"
+                f"{where}: the haystack of {name!r} names the trajectory {missing[0]!r}, which does not exist"
             )
         kind = str(one.get("question_type", "question"))
         rubric = next((rubric for part, rubric in _V2_RUBRICS.items()
@@ -361,7 +361,7 @@ def read_cases(
         InputError: if there is no such benchmark, a file is not of its format, or an id of a memory or question comes twice.
     """
     if bench not in BENCHMARKS:
-        raise InputError(f"there is no benchmark {cut(repr(bench), 40)}; known: {', '.join(BENCHMARKS)}")
+        raise InputError(f"unknown benchmark {cut(repr(bench), 40)}; known: {', '.join(BENCHMARKS)}")
     left = {one[1:] for one in types if one.startswith("-")}
     wanted = {one for one in types if not one.startswith("-")}
     cases: set[str] = set()
@@ -376,7 +376,9 @@ def read_cases(
             twice = next((one for n, one in enumerate(seen) if one in ids or one in seen[:n]),
                 case.id if case.id in cases else None,)  # fmt: skip
             if twice is not None:
-                raise InputError(f"{path.name}: the id {cut(repr(twice), 60)} came before; ids are unique")
+                raise InputError(
+                    f"{path.name}: the id {cut(repr(twice), 60)} is used twice; ids must be unique"
+                )
             if most is not None and len(cases) >= most:
                 return
             cases.add(case.id)

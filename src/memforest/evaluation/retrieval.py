@@ -312,7 +312,7 @@ class Results:
         file = folder / "run.json"
         if not file.is_file():
             raise InputError(
-                f"{folder}: there is no run in it (no run.json); `memforest eval run ... --out` makes one"
+                f"{folder}: this directory has no run (no run.json); `memforest eval run ... --out` makes one"
             )
         self.folder = folder
         self.about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -129,11 +129,11 @@ def settings_of(name: str) -> Spec:
         return Spec(name, head, None, settings, float(swap))
     if kind not in (*INDEXES, *PRESETS):
         raise ConfigError(
-            f"there is no system {name[:80]!r}; known: {', '.join(system_names())}, or 'package.module:Class'"
+            f"unknown system {name[:80]!r}; known: {', '.join(system_names())}, or 'package.module:Class'"
         )
     known = next((one for one in MODES if one == mode), None)
     if colon and known is None:
-        raise ConfigError(f"system {name!r}: there is no mode {mode!r}; known: {', '.join(MODES)}")
+        raise ConfigError(f"system {name!r}: unknown mode {mode!r}; known: {', '.join(MODES)}")
     return Spec(name, kind, known, settings, float(swap))
 
 
@@ -191,7 +191,7 @@ def _embedder(config: Config) -> Embedder:
     found = embedder_of(config)
     if found is None:
         raise ConfigError(
-            "the baselines need an embedder, and the configuration has none; install one, or set Config(embedder=...)"
+            "the baselines need an embedder, but none is configured; install one, or set Config(embedder=...)"
         )
     return found
 

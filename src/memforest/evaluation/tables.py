@@ -95,7 +95,7 @@ def _costs(results: Results, systems: Sequence[str]) -> Table:
         ))  # fmt: skip
     heads = ("system", "ms p50 / p95", "CPU ms", "tokens read", "calls asking", "s writing", "calls writing", "tokens writing",
              "facts", "MB", "Ent-GR")  # fmt: skip
-    note = "Systems that share a memory show its cost each; what the first baseline took to embed, the others read."
+    note = "Systems that share a memory each show its full cost. Only the first baseline embeds; the others reuse its vectors."
     return Table("Time and cost", heads, tuple(rows), note)
 
 
@@ -127,7 +127,7 @@ def read_csv(path: Path) -> list[Graded]:
             heads = reader.fieldnames or ()
             if missing := [one for one in _NEEDED if one not in heads]:
                 raise InputError(
-                    f"{path.name}: there is no column {missing[0]!r}; it has {cut(', '.join(heads), 200) or 'nothing'}"
+                    f"{path.name}: the column {missing[0]!r} is missing; the file has {cut(', '.join(heads), 200) or 'nothing'}"
                 )
             grades = sorted(
                 (one for one in heads if re.fullmatch(r"judge_\d+", one)), key=lambda one: int(one[6:])
@@ -244,7 +244,7 @@ def reproduction(name: str) -> Mapping[str, Any]:
     known: Mapping[str, Mapping[str, Any]] = paper_tables()["reproduce"]
     found = known.get(name, known.get(f"memforest-{name}"))
     if found is None:
-        raise InputError(f"there is no table {cut(repr(name), 40)} to reproduce; known: {', '.join(known)}")
+        raise InputError(f"unknown table {cut(repr(name), 40)}; known: {', '.join(known)}")
     return found
 
 

@@ -126,7 +126,7 @@ def add_format(entry: Format) -> None:
         InputError: if there is one of its name.
     """
     if entry.name in format_names():
-        raise InputError(f"there is a format {entry.name!r} already")
+        raise InputError(f"the format {entry.name!r} exists already")
     _FORMATS.insert(0, entry)
 
 
@@ -143,7 +143,7 @@ def format_named(name: str) -> Format:
     """
     found = next((one for one in _FORMATS if one.name == name and one.read), None)
     if found is None:
-        raise InputError(f"there is no format {name!r}; known: {', '.join(format_names())}")
+        raise InputError(f"unknown format {name!r}; known: {', '.join(format_names())}")
     return found
 
 
@@ -195,7 +195,7 @@ class ChatFile:
             if key in seen:
                 skips.fail(
                     session.where,
-                    f"the session id {shown(session.session_id)} came before; ids are unique in a file",
+                    f"the session id {shown(session.session_id)} is used twice; ids must be unique in a file",
                 )
                 continue
             seen.add(key)
@@ -351,5 +351,5 @@ def _unread_file(sample: Sample, known: Format | None) -> str:
         what = "the object has" if sample.shape == "object" else "the objects have"
         within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
         return f"{name}: {looks}{what} {listed(outer)}{within}; the file should hold {SHAPES}"
-    what = f"this looks like {known.title}" if known else "this is no chat of a known format"
+    what = f"this looks like {known.title}" if known else "this is not a chat in a known format"
     return f"{name}, line 1: {what}; it should hold {SHAPES}. If it is one, name it with format (--format)"

@@ -260,7 +260,7 @@ class DayOrder:
         if len(self.proofs) == 2:
             raise InputError(
                 f"{name}: in {self.proofs[True]} the day comes first, in {self.proofs[False]} the month; say which with "
-                "day_first (--day-first or --month-first), and lines of the other order are named"
+                "day_first (--day-first or --month-first); the lines in the other order are then reported"
             )
         if self.proofs or not self.example:
             return next(iter(self.proofs), None)
@@ -268,7 +268,7 @@ class DayOrder:
         if len(steady) == 1:
             return steady[0]
         raise InputError(
-            f"{name}: nothing tells whether the day or the month comes first in {self.example}; say so with day_first "
+            f"{name}: it is unclear whether the day or the month comes first in {self.example}; say so with day_first "
             "(--day-first or --month-first)"
         )
 
@@ -427,7 +427,7 @@ def _beginning(source: SourceFile, size: int) -> tuple[str, bool]:
         raise InputError(f"{source.name}: this is {what}")
     if (at := head.find(b"\0")) >= 0 and encoding_of(head) == "utf-8-sig":
         raise InputError(
-            f"{source.name}, byte {at}: there is a NUL, so this looks like a binary file; give a text file"
+            f"{source.name}, byte {at}: a NUL character: this looks like a binary file; give a text file"
         )
     text = ""
     faults: list[str] = []

@@ -292,7 +292,7 @@ def pieces_of(stream: Watched, on_fault: OnFault) -> Iterator[str]:
         while (found := _UNDECODED.search(text, behind)) is not None:
             line += text.count("\n", behind, found.start())
             if line != named:
-                on_fault(f"line {line}", "there are bytes that are no UTF-8; save the file as UTF-8")
+                on_fault(f"line {line}", "some bytes are not UTF-8; save the file as UTF-8")
             named = line
             behind = text.find("\n", found.start())
             behind = len(text) if behind < 0 else behind
@@ -327,7 +327,7 @@ def _is_usable(line: str, number: int, on_fault: OnFault) -> bool:
     if _UNDECODED.search(line):
         return False
     if "\0" in line:
-        on_fault(f"line {number}", "there is a NUL character, which is no text")
+        on_fault(f"line {number}", "there is a NUL character, which is not text")
         return False
     return True
 

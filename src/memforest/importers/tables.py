@@ -69,8 +69,8 @@ def read_table(reading: FileReader) -> Iterator[FileSession]:
     header = next((_header(line) for _, line in reading.again().lines() if line.strip()), None)
     if header is None:
         raise InputError(
-            f"{reading.source.name}: the first line names no column with what was said; name one 'content', and those of "
-            "who and when 'speaker' and 'timestamp'"
+            f"{reading.source.name}: the first line names no column with the text; call one 'content', and those of "
+            "the speaker and the time 'speaker' and 'timestamp'"
         )
     if (column := header.columns.get("timestamp")) is not None:
         rows = _rows(reading.again(), header)
@@ -130,7 +130,7 @@ def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[str, list[str]
             return
         except csv.Error as exc:
             place = f"line {taken[0] if taken else None}"
-            reading.skips.fail(place, f"this is no row of CSV: {exc}")
+            reading.skips.fail(place, f"this is not a row of CSV: {exc}")
             continue
         if not row:
             continue
@@ -274,7 +274,7 @@ def read_locomo(reading: FileReader) -> Iterator[FileSession]:
         elif name is None and many and number:
             reading.skips.fail(where, "the sample has no 'sample_id', which names its memory")
         elif name in users:
-            reading.skips.fail(where, f"the sample_id {name!r} came before; ids are unique in a file")
+            reading.skips.fail(where, f"the sample_id {name!r} is used twice; ids must be unique in a file")
         else:
             users.add(name)
             found = None

@@ -202,7 +202,7 @@ class Bridge:
                 raise
             self.failures += 1
             log = _log.warning if self.failures == 1 else _log.debug
-            log("the memory failed, and the agent goes on without: %s: %s", type(exc).__name__, exc)
+            log("the memory failed, and the agent goes on without it: %s: %s", type(exc).__name__, exc)
             return nothing
 
     async def search(self, user_id: str, question: str, **options: Any) -> QueryResult | None:

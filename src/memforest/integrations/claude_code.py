@@ -122,7 +122,7 @@ class Place:
 
         known = survey(self.directory, Key.of(load_default_config(file=self.config).key)).users
         if len(known) != 1:
-            raise HookError(f"nobody is named, and {len(known)} users have a memory: give --user")
+            raise HookError(f"{len(known)} users have a memory here: choose one with --user")
         return known[0]
 
     def ask(self, user: str, what: str = "", body: Any = None, seconds: float = 0.0) -> Any:
@@ -343,7 +343,7 @@ def run(event: str, place: Place) -> None:
     try:
         payload = json.loads(sys.stdin.buffer.read())
         if not isinstance(payload, dict):
-            raise HookError("the input is no JSON object")
+            raise HookError("the input is not a JSON object")
         if told := answer(event, payload, place):
             os.write(sys.stdout.fileno(), (json.dumps(told) + "\n").encode())
     finally:  # without a word: nothing but an exit code of 0 lets every session go on

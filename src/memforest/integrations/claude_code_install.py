@@ -1,9 +1,9 @@
-"""`memforest hook` and `memforest claude-code`: answer Claude Code's hooks, and tell it of them.
+"""`memforest hook` and `memforest claude-code`: answer Claude Code's hooks, and install them.
 
-Claude Code is told by a plugin in the user's skills directory, which it loads in every session without an installation
-(https://code.claude.com/docs/en/plugins-reference#skills-directory-plugins): a manifest, hooks and an MCP server, in a folder that is
-ours alone. No settings are touched, so that taking it out leaves everything as it was. Claude Code gives a plugin's hooks 1.5
-seconds at a session's end, which only have to start a process.
+The hooks come as a plugin in the user's skills directory, which Claude Code loads in every session
+(https://code.claude.com/docs/en/plugins-reference#skills-directory-plugins). The plugin has a folder of its own, with a manifest,
+hooks and an MCP server. No settings change, and deleting the folder removes everything. At the end of a session Claude Code gives a
+hook 1.5 seconds. That is enough to start a process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from memforest.integrations import claude_code as hooks
 from memforest.store.files import new_file
 
 TIMEOUT_S = 5
-"""What Claude Code is told of how long a hook may take: more than it takes, so that it is the hook that ends."""
+"""Time limit for Claude Code. It is longer than a hook's own, so the hook ends by itself."""
 ABOUT = "Remembers what was said in earlier sessions, with memforest on this machine."
 _MANIFEST, _HOOKS, _SERVERS = ".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json"
 
 _server = takes("--server", of="URL", envvar="MEMFOREST_SERVER", default=hooks.DEFAULT_SERVER, show_default=True,
-                help="A running `memforest serve`; MEMFOREST_SERVER_KEY has its key. [MEMFOREST_SERVER]")  # fmt: skip
+                help="A running `memforest serve`; put its key into MEMFOREST_SERVER_KEY. [MEMFOREST_SERVER]")  # fmt: skip
 _yes = flag("--yes", help="Do not ask.")
 
 
@@ -47,43 +47,44 @@ def _place(call: Call, server: str) -> hooks.Place:
 @click.argument("event", type=click.Choice(list(hooks.EVENTS)))
 @_server
 def hook(call: Call, event: str, server: str) -> None:
-    """Answer a hook of Claude Code: its JSON on standard input, the answer on standard output.
+    """Answer a hook of Claude Code. Its plugin calls this command.
 
-    Whatever fails, it says nothing and ends with 0, in 2 seconds; `memforest claude-code status` tells what failed last.
+    JSON comes on standard input, and the answer goes to standard output. The command ends within 2 seconds. If something fails, it prints nothing and its exit code is 0, so it never stops Claude
+    Code. `memforest claude-code status` shows the last failure.
     """
     hooks.run(event, _place(call, server))
 
 
 @group()
 def claude_code(call: Call) -> None:
-    """Give Claude Code this memory, or take it away; see docs/claude-code.md."""
+    """Give Claude Code this memory, or remove it; see docs/claude-code.md."""
 
 
 @command(group=claude_code)
 @_server
-@flag("--no-mcp", help="Without the tools of `memforest mcp`.")
+@flag("--no-mcp", help="Install only the hooks, not the tools of `memforest mcp`.")
 @_yes
 def install(call: Call, server: str, no_mcp: bool, yes: bool) -> None:
-    """Write the plugin: hooks, and the tools of `memforest mcp`. Shows what changes, and asks."""
+    """Install the plugin: hooks, and the tools of `memforest mcp`. It shows the changes, and asks."""
     place = _place(call, server)
     place = replace(place, user=place.whose())
     tools = not no_mcp and place.is_here and find_spec("mcp") is not None
     if not (no_mcp or tools):
-        call.complain("without the tools: they need the extra [mcp], and a memory on this machine")
+        call.complain("the plugin has no tools: they need the extra [mcp], and a memory on this machine")
     _change(call, plugin(place, mcp=tools), yes)
 
 
 @command(group=claude_code)
 @_yes
 def uninstall(call: Call, yes: bool) -> None:
-    """Delete the plugin; the memory stays. Shows what goes, and asks."""
+    """Delete the plugin; the memory stays. It shows the changes, and asks."""
     _change(call, dict.fromkeys((_MANIFEST, _HOOKS, _SERVERS)), yes)
 
 
 @command(group=claude_code)
 @_server
 def status(call: Call, server: str) -> None:
-    """Tell whether the plugin is there, whose memory it uses, whether a server runs, and what failed last."""
+    """Show whether the plugin is installed, whose memory it uses, whether a server runs, and the last failure."""
     place, told = _place(call, server), dict[str, Any](plugin=str(folder()), installed=False)
     with suppress(OSError, ValueError, LookupError):
         line = json.loads((folder() / _HOOKS).read_bytes())["hooks"]["Stop"][0]["hooks"][0]["command"]
@@ -140,7 +141,7 @@ def _change(call: Call, files: dict[str, str | None], yes: bool) -> None:
         raise StopCommand(f"there is another plugin in {folder()}; nothing was changed")
     changes = {path: new for path, new in paths.items() if new != old[path]}
     if changes and not yes and (call.as_json or not sys.stdin.isatty()):
-        raise click.UsageError("nobody can be asked here: give --yes")
+        raise click.UsageError("without a terminal, give --yes")
     for path, new in changes.items() if not call.as_json else ():
         before, after = ((one or "").splitlines() for one in (old[path], new))
         lines = difflib.unified_diff(before, after, str(path), str(path), "now", "then", lineterm="")
@@ -157,5 +158,5 @@ def _change(call: Call, files: dict[str, str | None], yes: bool) -> None:
         for above in (path.parent, folder()):
             with suppress(OSError):  # something else is in it
                 above.rmdir()
-    done = "Done; sessions that begin now know it." if changes else "Nothing is to be changed."
+    done = "Done. New sessions of Claude Code use it." if changes else "Nothing to change."
     call.show({"changed": [str(path) for path in changes]}, lambda screen: screen.line(done))

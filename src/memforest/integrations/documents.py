@@ -141,7 +141,7 @@ class Documents:
         json_object({"value": put.value}, "the document")
         if json.loads(json.dumps(put.value)) != _listed(put.value):
             raise InputError(
-                "the value has keys that are no texts, which JSON cannot hold; convert them first"
+                "the value has keys that are not texts, which JSON cannot hold; convert them first"
             )
         role = "user" if put.text is not None else "system"
         turn = {"role": role, "content": text, "timestamp": now, "id": now.isoformat()}

@@ -105,7 +105,7 @@ class MemForestStore(BaseStore):
                 results.append(None)
             else:
                 raise InputError(
-                    f"there is no operation {type(op).__name__}; give GetOp, PutOp, SearchOp or ListNamespacesOp"
+                    f"unknown operation {type(op).__name__}; give GetOp, PutOp, SearchOp or ListNamespacesOp"
                 )
         kept = {at: op for at, op in puts.items() if op.value is not None}
         await self._documents.put(
@@ -194,7 +194,7 @@ def _matches(condition: Any, namespace: Namespace) -> bool:
     """Return whether a namespace begins or ends with a path, in which "*" stands for any one label."""
     path, length = condition.path, len(condition.path)
     if condition.match_type not in ("prefix", "suffix"):
-        raise InputError(f"there is no match type {condition.match_type!r}; give 'prefix' or 'suffix'")
+        raise InputError(f"unknown match type {condition.match_type!r}; give 'prefix' or 'suffix'")
     part = namespace[:length] if condition.match_type == "prefix" else namespace[-length or len(namespace) :]
     return len(part) == length and all(asked in ("*", label) for asked, label in zip(path, part, strict=True))
 
@@ -225,7 +225,7 @@ def _holds(value: Any, op: str, asked: Any) -> bool:
     if op in ("$eq", "$ne"):
         return bool(value == asked) is (op == "$eq")
     if op not in _ORDER:
-        raise InputError(f"there is no operator {op!r}; known: $eq, $ne, {', '.join(_ORDER)}")
+        raise InputError(f"unknown operator {op!r}; known: $eq, $ne, {', '.join(_ORDER)}")
     try:
         return bool(_ORDER[op](float(value), float(asked)))
     except (TypeError, ValueError):

@@ -68,7 +68,7 @@ class AsyncMemory:
             directory, settings, self.ignored = _read_config({} if config is None else config)
             forest = AsyncMemForest(directory, load_default_config(**settings))
         elif config is not None:
-            raise ConfigError("there are a config and a forest; the forest has its own, so leave one out")
+            raise ConfigError("give either a config or a forest: a forest has its own config")
         self.forest = Bridge(forest).forest
 
     @classmethod
@@ -250,14 +250,14 @@ class AsyncMemory:
         """Return the ids that are given, and whose memory is meant among them."""
         owner = {"user_id": self.default_user, **_ids(ids)}
         if owner["user_id"] is None:
-            raise InputError("whose memory? give user_id, or make this with Memory(user=...)")
+            raise InputError("the user is missing: give user_id, or use Memory(user=...)")
         return owner
 
     def _asked(self, verb: str, top_k: Any, filters: Any, more: Mapping[str, Any], *times: str) -> _Asked:
         """Return how many are wanted, the filter, and whose memories are meant; ids may stand beside the filter."""
         options = (*records.IDS, "limit", *times)
         if unknown := ", ".join(sorted(more.keys() - {*options})):
-            raise InputError(f"{verb} has no option {unknown}; more of them are {', '.join(options)}")
+            raise InputError(f"{verb} has no option {unknown}; its other options are {', '.join(options)}")
         parts = [one for one in (_translated(filters), _ids(more)) if one]
         wanted = records.read_mem0({"AND": parts} if parts else None)
         if self.default_user is not None and records.users_of(wanted) is None:

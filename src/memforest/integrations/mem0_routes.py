@@ -35,7 +35,7 @@ register_url_convertor(REST, _REST)
 MEM0 = "/compat/mem0"
 
 _EXTRACTED = "What is extracted is set by the server's configuration."
-_LEFT_OUT = "Leave out of the messages what is not to be kept, or delete it."
+_LEFT_OUT = "Leave out of the messages what should not be stored, or delete it."
 _GRAPH = "GET /v1/users/{user_id}/graph, or entities and relations there."
 _OLDER = ("An older version of the API", "Use mem0ai 2.2, which calls v3/memories.")
 REFUSED = {
@@ -48,7 +48,7 @@ REFUSED = {
     "excludes": _LEFT_OUT,
     "structured_data_schema": "Put structured data into metadata.",
     "expiration_date": "Give update a time in `valid_to` over /v1, delete what is not to be kept, or set Config.retention.",
-    "immutable": "What was said is never changed; a correction can be undone.",
+    "immutable": "A turn never changes, and a correction can be undone.",
     "only_metadata_based_search": "List with a filter instead (get_all).",
 }
 """Options that cannot be honoured, and what to use instead."""
@@ -213,7 +213,7 @@ class Update(StrictBody):
 
     refused = {
         **REFUSED,
-        "metadata": "It is kept with what was said; delete that and add it again with other metadata.",
+        "metadata": "Metadata belongs to the turn; delete the turn and add it again with other metadata.",
     }
     text: str | None = None
     timestamp: int | float | str | None = None
@@ -257,7 +257,7 @@ async def add(
     """Add messages, synchronously; the returned event is that of their session."""
     user = body.owner().get("user_id") or who.user
     if user is None:
-        raise InputError("whose memory? give user_id; agent_id, app_id and run_id are kept with what is said")
+        raise InputError("the user is missing: give user_id; agent_id, app_id and run_id are only labels")
     memories = records.Memories(forest, who.user_id(user))
     async with request.app.state.access.ingesting(who):
         run = body.owner().get("run_id")
@@ -387,7 +387,7 @@ async def delete_all(
     named = records.fields_in(wanted)
     if not named or (named == {"user_id"} and records.users_of(wanted) is None):
         raise InputError(
-            "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
+            "delete_all without a filter would delete everything and is refused; give user_id, and more ids if you like"
         )
     if named & {"categories", "id", "memory", "updated_at", "superseded"}:
         raise unmapped(
@@ -407,7 +407,7 @@ async def _found(memory_id: str, forest: AsyncMemForest, who: Who) -> records.Me
 
 async def _update(record: records.Memory, body: Update, forest: AsyncMemForest) -> None:
     if record.fact is None:
-        raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
+        raise unmapped("Changing a turn", "A turn never changes; delete it and add the right one.")
     await records.correct(forest, record, body.text, body.timestamp)
 
 
@@ -448,7 +448,7 @@ async def delete_entity(
     try:
         await forest.user(who.user_id(name.removesuffix("/"))).delete_all()
     except NotFoundError:
-        raise NotFoundError("there is no such entity") from None
+        raise NotFoundError("unknown entity") from None
     return {"message": "Entity deleted successfully!"}
 
 

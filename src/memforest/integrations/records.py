@@ -164,7 +164,7 @@ def read_mem0(given: object) -> Filter:
 
 def _together(given: object) -> Filter:
     if not isinstance(given, Mapping) or not given:
-        raise InputError('filters: a filter is an object such as {"user_id": "…"}, and not empty')
+        raise InputError('filters: give an object such as {"user_id": "…"}, not an empty one')
     return Filter("all", tuple(_part(name, value) for name, value in given.items()))
 
 
@@ -176,7 +176,7 @@ def _part(name: Any, value: Any) -> Filter:
         return Filter(GROUPS[name], tuple(map(_together, listed)))
     if name not in PLACES:
         raise InputError(
-            f"filters: there is no field {shown(name)}; known: {', '.join((*PLACES, *GROUPS))}. "
+            f"filters: unknown field {shown(name)}; known: {', '.join((*PLACES, *GROUPS))}. "
             'Metadata of your own is asked as {"metadata": {"key": "value"}}'
         )
     if name != "metadata" or value == "*" or _has_operators(value):
@@ -193,9 +193,7 @@ def _has_operators(value: object) -> bool:
 
 def _field(path: tuple[str, ...], value: Any) -> Filter:
     if isinstance(value, Mapping) and len(path) == 1 and not _has_operators(value):
-        raise InputError(
-            f"filters: there are no such operators of {path[0]}; known: {', '.join(sorted(OPS))}"
-        )
+        raise InputError(f"filters: unknown operators of {path[0]}; known: {', '.join(sorted(OPS))}")
     asked = value if _has_operators(value) else {"eq": value}
     return Filter("all", tuple(condition(path, op, one) for op, one in asked.items()))
 
@@ -503,7 +501,7 @@ def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memori
         return [Memories(forest, who.user)] if named is None or who.user in named else []
     if named is None:
         raise InputError(
-            'whose memories? name the user in the filter, as {"user_id": "…"} beside the other conditions or in AND'
+            'the user is missing: name it in the filter, as {"user_id": "…"} beside the other conditions or in AND'
         )
     if len(named) > MOST_USERS:
         raise InputError(f"the filter names {len(named)} users; {MOST_USERS} at most")
@@ -611,7 +609,7 @@ async def correct(forest: AsyncMemForest, record: Memory, text: str | None, star
         InputError: if the record is a turn, which stays as it was said.
     """
     if record.fact is None:
-        raise InputError("what was said stays as it was said; delete it and add what holds")
+        raise InputError("a turn never changes; delete it and add the right one")
     text = None if text is not None and text.strip() == record.fields["memory"] else text
     if start is not None:
         moment, _ = parse_timestamp(start, timezone=timezone.utc, field="timestamp")

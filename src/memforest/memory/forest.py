@@ -1,4 +1,4 @@
-"""Many users' memories in one directory: the verbs of a forest, and `user` for those of one memory.
+"""The memories of many users in one directory. `user` returns one memory; the other verbs concern several.
 
 Every write is durable when it returns. The blocking twin is `memforest.memory.blocking.MemForest`.
 """
@@ -51,16 +51,15 @@ _log = logging.getLogger(__name__)
 class AsyncMemForest:
     """Memories of many users, one SQLite file each, in one directory.
 
-    One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
-    way in all of them with a `StoreClosedError`.
+    One object serves event loops in several threads. Closing it ends all running calls with a `StoreClosedError`.
 
     Args:
-        directory: where the files are; made at the first write, for its owner alone.
+        directory: where the files are. It is made at the first write, and only you can read it.
         config: see `Config`; None is `load_default_config()`.
-        max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
+        max_workers: how many sessions or queries `ingest_parallel` and `query_parallel` work on at once.
 
     Raises:
-        ConfigError: if an argument is of the wrong type or out of range, or `config` names no model that there is.
+        ConfigError: if an argument is of the wrong type or out of range, or `config` names an unknown model.
     """
 
     def __init__(
@@ -80,23 +79,24 @@ class AsyncMemForest:
         return MemoryPool(self.directory, self.config)
 
     def user(self, user_id: str) -> AsyncUserMemory:
-        """Return one user's memory, with the verbs for daily use; nothing is opened or made yet."""
+        """Return one user's memory, with the verbs for daily use. Nothing is opened or made yet."""
         return AsyncUserMemory(self._pool, check_id(user_id, "user_id"))
 
     @verb("create_memory_store")
     async def register_user(
         self, user_id: str, *, display_name: str | None = None, load_existing: bool = True
     ) -> None:
-        """Make a user's memory, or open it when there is one.
+        """Make a user's memory, or open an existing one.
 
         Args:
             user_id: any non-empty text; it never becomes a path.
-            display_name: who an unnamed ``user`` turn is; the id when not given.
-            load_existing: whether there may be one already. In the paper's artifact False begins an empty memory that
-                replaces the stored one when it is saved; here nothing is overwritten.
+            display_name: the speaker's name for turns with the role ``user``. Default: the id.
+            load_existing: False is an error if the user has a memory. (In the paper's artifact, False begins an empty
+                memory that replaces the stored one. Here nothing is overwritten.)
 
         Raises:
-            InputError: if the id or the name is no usable text, or there is a memory and `load_existing` is False.
+            InputError: if the id or the name is not a usable text, or `load_existing` is False and the user has a
+                memory.
             StoreError: if the file cannot be used.
         """
         if display_name is not None:
@@ -113,8 +113,8 @@ class AsyncMemForest:
     async def list_users(self) -> list[str]:
         """Return the ids of all users, sorted. Nothing is written.
 
-        Of a file whose user cannot be read (damaged, locked for long, another program's) a warning is logged;
-        `survey` returns it with the reason.
+        If a file's user cannot be read (damaged, locked for long, another program's), a warning is logged. `survey`
+        returns such files with the reason.
 
         Raises:
             StoreError: if the directory is none, or cannot be listed.
@@ -130,8 +130,7 @@ class AsyncMemForest:
     ) -> UserPage:
         """Return a page of the ids of users, in the order of the names of their files. Nothing is written.
 
-        Only the files of the page are opened, however many there are. No user is on two pages or on none while others come
-        and go.
+        Only the files of the page are opened. While users come and go, no other user is on two pages or missing.
 
         Args:
             limit: most users on the page.
@@ -149,7 +148,7 @@ class AsyncMemForest:
 
     @verb()
     async def survey(self) -> Survey:
-        """Return the ids of all users, and the files among the memories whose user cannot be read, with the reasons.
+        """Return the ids of all users, and the files whose user cannot be read, with the reasons.
 
         Raises:
             StoreError: if the directory is none, or cannot be listed.
@@ -178,38 +177,39 @@ class AsyncMemForest:
         defer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> IngestResult:
-        """Store a session and make memory of it; durable when it returns.
+        """Store a session and extract its facts. The session is durable when this returns.
 
-        The same session again is a no-op, a longer version appends what is new, a different one is an
-        error unless `replace`. An unknown user is registered.
+        The same session again changes nothing. A longer version adds what is new. A different one is an error unless
+        you give `replace`. An unknown user is registered.
 
         Args:
-            user_id: whose memory.
+            user_id: the user whose memory it is.
             session_id: the session's id, unique in the memory.
             turns: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp`` and an
-                optional ``id``; other keys are kept as metadata. Objects of LangChain, OpenAI's client or your own that
-                hold the same are read alike.
-            timestamp: the time of turns that have none of their own.
-            infer: extract statements; False stores the turns as they are.
+                optional ``id``. Other keys are stored as metadata. Message objects of LangChain, of OpenAI's client or
+                of your own work too.
+            timestamp: the time of turns without a time.
+            infer: extract facts; False stores the turns only.
             replace: overwrite a stored session that differs.
-            metadata: kept with the session.
-            refresh: True makes all summaries that are out of date before it returns; False leaves them until they are
-                read, or to `flush` or `resume`; None does what `Config.refresh` says.
-            budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
-                named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
-            idempotency_key: a name of this write, kept for as long as its session. A call that comes again with it writes
-                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.replayed`.
-            defer: store the turns, durably and to be found by their words, and no more: `resume` makes memory of them, or
-                the same session sent again without it. The result's `left` are the chunks to be read.
-            on_progress: called with an `IngestProgress` as the turns are stored, chunks read, summaries made, and at the end;
-                on the event loop of the call, which waits for it, and never while a transaction is open. It is a plain
-                function and should be quick. What it raises ends the call; what was stored stays, and `resume` goes on.
+            metadata: stored with the session.
+            refresh: True makes all outdated summaries before it returns. False leaves them until they are read, or to
+                `flush` or `resume`. None does what `Config.refresh` says.
+            budget: what may be spent on models; `Config.ingest_budget` when not given. The result names what is left
+                undone for `resume`. Summaries in the background get the rest of the budget.
+            idempotency_key: a name of this write, kept as long as its session. A second call with it writes nothing
+                new, finishes what was interrupted, and returns the first result. See `IngestResult.replayed`.
+            defer: only store the turns. They are durable, and search finds them by their words. `resume` extracts
+                their facts, or the same call without `defer`. The result's `left` are the chunks to be read.
+            on_progress: called with an `IngestProgress` when turns are stored, chunks read and summaries made, and at
+                the end. It must be a plain, quick function: the call waits for it, on its event loop. It is never
+                called while a transaction is open. If it raises, the call ends; what was stored stays, and `resume`
+                goes on.
 
         Raises:
-            IdempotencyError: if the key was given with another request before.
-            InputError: if a turn is malformed (TimestampError: its time), or none has text, or an option is wrong, as
-                ``defer`` together with ``refresh=True``; nothing was stored, and an unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
-                `IngestResult.refused`.
+            IdempotencyError: if the key was used for another request.
+            InputError: if a turn is malformed (TimestampError: its time), none has text, or options do not fit
+                together, as ``defer`` and ``refresh=True``. Nothing was stored, and an unknown user stays unknown. A
+                turn without a usable text is only refused: see `IngestResult.refused`.
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """
@@ -260,23 +260,22 @@ class AsyncMemForest:
         defer: bool = False,
         on_progress: OnProgress | None = None,
     ) -> list[IngestResult | MemForestError]:
-        """Ingest many sessions and return their results in order; a failed one returns its error.
+        """Ingest many sessions, and return their results in order. A failed one returns its error.
 
-        Users are worked on in parallel. With a chat model the
-        chunks of all sessions of a user are extracted together, and their statements judged together; without one
-        the sessions of a user are written one after the other. What sessions share is part of the `usage` of the
-        user's last one.
+        Users are worked on in parallel. With a chat model, the chunks of all sessions of a user are extracted
+        together, and their statements are judged together. Without one, the sessions of a user are written one after
+        the other. Shared costs are in the `usage` of the user's last session.
 
         Args:
-            requests: mappings with the arguments of `ingest_session`, but for those that follow.
-            refresh: True makes all summaries that are out of date at the end; False leaves them until they are read, or to
-                `flush` or `resume`; None does what `Config.refresh` says.
+            requests: mappings with the arguments of `ingest_session`, except those below.
+            refresh: True makes all outdated summaries at the end. False leaves them until they are read, or to `flush`
+                or `resume`. None does what `Config.refresh` says.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-            defer: store all sessions, each in a short transaction of its own, and leave the rest to `resume`.
-            on_progress: see `ingest_session`. A request that is refused before its memory is opened is in the results alone.
+            defer: only store the sessions, each in a short transaction, and leave the rest to `resume`.
+            on_progress: see `ingest_session`. A request that is refused before its memory is opened is not reported.
 
         Raises:
-            InputError: if `requests` is no list of mappings, or an option is wrong.
+            InputError: if `requests` is not a list of mappings, or an option is wrong.
         """
         how = {"refresh": refresh, "budget": budget, "defer": defer, "on_progress": on_progress}
         check_options("ingest_parallel", AsyncMemForest.ingest_parallel, {"requests": requests, **how})
@@ -304,16 +303,15 @@ class AsyncMemForest:
     ) -> list[IngestResult]:
         """Finish what interrupted, failed or deferred writes left, for one user or for all.
 
-        Sessions received but not ingested, chunks that failed or were left, missing vectors, missing
-        summaries.
+        It reads unread sessions and failed or left chunks, and makes missing vectors and summaries.
 
         Args:
-            user_id: whose; None for all users.
+            user_id: the user; None for all users.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-            on_progress: see `ingest_session`; what was received before is not told of again.
+            on_progress: see `ingest_session`; turns that were stored before are not reported.
 
         Raises:
-            SomeUsersFailedError: if it failed for some of all users. The others are done; their results are `.results`.
+            SomeUsersFailedError: if it failed for some users. The others are done; their results are in `.results`.
             NotFoundError: if the user has no memory.
         """
         resumes = partial(Memory.resume, budget=budget, on_progress=on_progress)
@@ -338,34 +336,35 @@ class AsyncMemForest:
         on_session: OnSession | None = None,
         on_progress: OnProgress | None = None,
     ) -> ImportResult:
-        """Read chat files of other programs into memories; every session is durable when it is counted.
+        """Read chat files of other programs into memories. A session is durable when it is counted.
 
-        The formats are those of docs/formats.md, told by what is in a file. Files are read as streams, twice at least: first
-        what they hold and whether it fits together, then session by session. A part that cannot be read is named in
-        `ImportResult.problems` with its file and place, and everything else is stored. The same file again changes nothing; a
-        longer one adds what is new.
+        docs/formats.md lists the formats; a file's content tells which one it is. Files are read as streams, at least
+        twice: first to check them, then session by session. `ImportResult.problems` names each part that cannot be
+        read; everything else is stored. The same file again changes nothing, and a longer one adds what is new.
 
         Args:
-            user_id: whose memory; None for the users that the files name.
+            user_id: the user whose memory it is; None for the users that the files name.
             file: a path, a file open for reading bytes (which is read into memory), or several of them.
-            format: the name of the files' format, if it is not to be told by their content.
-            session_id: names the files' only session, or a chat that is cut into days (``NAME/2024-05-01``).
-            timestamp: the time of messages that have none, neither of their own nor of their session.
-            display_name: who the user is: names what says only ``role: user``, and marks the turns of that participant as the user's.
-            day_first: whether ``03/04/2024`` is 3 April; None is as `Config.day_first` says, else as the file proves.
-            default_user: whose memory where the files do not say.
-            infer: extract statements; False stores the turns as they are.
+            format: the name of the files' format. Default: found by their content.
+            session_id: id of the files' only session, or of a chat that is cut into days (``NAME/2024-05-01``).
+            timestamp: the time of messages that have none, and whose session has none.
+            display_name: the user's name. Messages with only the role ``user`` get it, and turns of this participant
+                count as the user's.
+            day_first: whether ``03/04/2024`` is 3 April. None: as `Config.day_first` says, else as the file's other
+                dates prove.
+            default_user: the user, if the files do not name one.
+            infer: extract facts; False stores the turns only.
             replace: overwrite stored sessions that differ.
-            dry_run: store nothing, and return what would be.
+            dry_run: store nothing, and return what would be stored.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-            on_session: called after each session that was stored, or could not be; must not raise.
-            on_progress: called with an `IngestProgress`: first, for each memory, with the turns that the files hold for it, then as
-                by `ingest_session`.
+            on_session: called after each session, stored or not. It must not raise.
+            on_progress: called with an `IngestProgress`: first, for each memory, with the number of its turns in the
+                files, then as by `ingest_session`.
 
         Raises:
-            InputError: if a file cannot be read at all or its format or date order is not known, two files have one session, or
-                nothing says whose memory it is. Nothing was stored.
-            StoreError: if a file of a memory cannot be written; what was counted is stored.
+            InputError: if a file cannot be read, its format or date order is not known, two files have the same
+                session, or no user is named. Nothing was stored.
+            StoreError: if a memory's file cannot be written. The counted sessions are stored.
         """
         request = ImportRequest.of(
             self.config,
@@ -388,21 +387,21 @@ class AsyncMemForest:
 
     @takes_user_and_options_of(AsyncUserMemory.search)
     async def query(self, user_id: str, question: str, **options: Any) -> QueryResult:
-        """Return ranked evidence for a question, best first; the options are those of `AsyncUserMemory.search`.
+        """Return ranked evidence for a question, best first. The options are those of `AsyncUserMemory.search`.
 
-        Of a user without a memory it is empty; no memory is made.
+        It is empty if the user has no memory. No memory is made.
         """
         return await self.user(user_id).search(question, **options)
 
     @takes_user_and_options_of(AsyncUserMemory.search)
     async def ask(self, user_id: str, question: str, **options: Any) -> AskResult:
-        """Answer a question from a user's memory, with citations, or abstain; the options are those of `AsyncUserMemory.search`."""
+        """Answer a question from a user's memory, with citations, or abstain; see `AsyncUserMemory.search`."""
         return await self.user(user_id).ask(question, **options)
 
     async def query_parallel(
         self, requests: list[Any] | tuple[Any, ...]
     ) -> list[QueryResult | MemForestError]:
-        """Answer many queries and return their results in order; a failed one returns its error.
+        """Answer many queries, and return their results in order. A failed one returns its error.
 
         Args:
             requests: mappings with the arguments of `query`.
@@ -423,7 +422,7 @@ class AsyncMemForest:
 
     @verb("delete_memory")
     async def delete_turn(self, user_id: str, session_id: str, turn_id: str) -> DeleteReceipt:
-        """Delete one turn with everything that was made of it; see `AsyncUserMemory.delete`.
+        """Delete one turn and everything that was made of it; see `AsyncUserMemory.delete`.
 
         Raises:
             NotFoundError: if there is no such user, session or turn.
@@ -433,7 +432,7 @@ class AsyncMemForest:
 
     @verb("delete_memory")
     async def delete_session(self, user_id: str, session_id: str) -> DeleteReceipt:
-        """Delete a session with everything that was made of it; see `AsyncUserMemory.delete`.
+        """Delete a session and everything that was made of it; see `AsyncUserMemory.delete`.
 
         Raises:
             NotFoundError: if there is no such user or session.
@@ -445,8 +444,8 @@ class AsyncMemForest:
     async def delete_user(self, user_id: str) -> DeleteReceipt:
         """Delete a user's memory: its files, whatever state they are in.
 
-        Calls on it that are under way in this process end with a `StoreClosedError`; other processes that have it open
-        get a `StoreReplacedError` at their next call. The user may be ingested anew at once.
+        Running calls on it in this process end with a `StoreClosedError`. Other processes that have it open get a
+        `StoreReplacedError` at their next call. You can add to the user's memory again at once.
 
         Raises:
             NotFoundError: if there is no file for the user.
@@ -467,21 +466,21 @@ class AsyncMemForest:
         refresh: bool | None = None,
         budget: Budget | None = None,
     ) -> ForestMergeResult:
-        """Merge several users' memories into one, which is made if there is none; the others stay as they are.
+        """Merge the memories of several users into one, which may be new. The others do not change.
 
         Args:
-            source_user_ids: whose, merged in this order.
-            target_user_id: into whose.
-            overwrite: a session of the target that has the id of another one, with other turns, is replaced by it. In the
-                paper's artifact the whole target is; here nothing goes that is not replaced.
+            source_user_ids: the users to merge, in this order.
+            target_user_id: the user whose memory they go into.
+            overwrite: replace a session of the target if another one has its id and other turns. (In the paper's
+                artifact the whole target is replaced. Here nothing else is lost.)
             same_person: see `AsyncUserMemory.merge`, also for the others.
             dry_run: write nothing, and return what would be done.
             refresh: as in `ingest_session`.
             budget: what may be spent on models for each memory.
 
         Raises:
-            InputError: if a user is named twice, or is the target, or it has to be said who is who.
-            NotFoundError: if one of them has no memory; nothing was merged then.
+            InputError: if a user is named twice or is the target, or you must give `same_person`.
+            NotFoundError: if one of them has no memory. Nothing was merged.
         """
         wanted = [check_id(one, "source_user_ids") for one in source_user_ids]
         check_id(target_user_id, "target_user_id")
@@ -501,12 +500,12 @@ class AsyncMemForest:
     async def backup(
         self, directory: str | Path, user_id: str | None = None, *, overwrite: bool = False
     ) -> list[BackupResult]:
-        """Copy one user's memory, or those of all, into another directory, which then is one of memories too.
+        """Copy one user's memory, or all, into another directory, which you can then open as a forest.
 
-        Each is copied as `AsyncUserMemory.backup` does it, at a moment of its own.
+        Each copy is made as by `AsyncUserMemory.backup`, one after the other.
 
         Args:
-            directory: made when it does not exist, for its owner alone.
+            directory: made if it does not exist; only you can read it.
             user_id: whose; None for all users.
             overwrite: replace copies that are there.
 
@@ -519,7 +518,9 @@ class AsyncMemForest:
         check_path("backup", "directory", directory)
         folder = Path(directory)
         if await asyncio.to_thread(folder.resolve) == await asyncio.to_thread(self.directory.resolve):
-            raise InputError(f"{str(folder)!r} is where the memories are; name another directory for backups")
+            raise InputError(
+                f"{str(folder)!r} is the directory of the memories; name another one for backups"
+            )
 
         async def one(memory: Memory) -> list[BackupResult]:
             await asyncio.to_thread(make_directory, folder)
@@ -529,19 +530,19 @@ class AsyncMemForest:
 
     @verb()
     async def restore(self, source: str | Path) -> str:
-        """Copy a backup into the directory as the memory of the user that it is of, and return the user's id.
+        """Copy a backup into the directory, as the memory of its user, and return the user's id.
 
-        The backup is checked, and stays as it is. An encrypted one takes its key, and the salt of the memory: beside the
-        backup, or in the directory under the backup's own name; it is put beside the memory.
+        The backup is checked, and does not change. An encrypted one needs its key and its salt file. The salt file is
+        beside the backup, or in the directory under the backup's name. A copy is put beside the memory.
 
         Args:
             source: a file that `backup` made.
 
         Raises:
-            InputError: if there is no such file, or the user has a memory here: move it away first, or restore into another
-                directory.
-            StoreKeyError: if it is encrypted and the key or the salt is missing or another one; or there is a key and it is not.
-            StoreError: if the file is no memory, is damaged, or cannot be copied.
+            InputError: if the file does not exist, or the user has a memory here. Move that away first, or restore
+                into another directory.
+            StoreKeyError: if its key or salt is missing or wrong, or a key is given and it is not encrypted.
+            StoreError: if the file is not a memory, is damaged, or cannot be copied.
         """
         check_path("restore", "source", source)
         return await restore_memory(Path(source), self._pool.directory, self._pool.key)
@@ -575,7 +576,7 @@ class AsyncMemForest:
         progress: Report | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
+        """Rebuild derived data, for one user or for all; see `AsyncUserMemory.rebuild`.
 
         Raises:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
@@ -590,9 +591,9 @@ class AsyncMemForest:
 
     @verb()
     async def save(self, user_id: str | None = None) -> None:
-        """Fold the write-ahead log into the files, of one user or of all whose memory is open.
+        """Fold the write-ahead log into the file of one user, or of all open memories.
 
-        Adds no durability: every ingest is durable already.
+        Writes are durable without it.
 
         Raises:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
@@ -602,7 +603,7 @@ class AsyncMemForest:
 
     @verb()
     async def load(self, user_id: str | None = None) -> None:
-        """Open a user's memory, or all of them, now instead of at first use.
+        """Open one memory, or all, now instead of at the first use.
 
         Raises:
             SomeUsersFailedError: if it failed for some of all users; the others are open.
@@ -616,7 +617,7 @@ class AsyncMemForest:
 
     @verb()
     async def encrypt(self, user_id: str | None = None, *, progress: Progress | None = None) -> Recrypted:
-        """Encrypt the memories that are not, with the key of the configuration.
+        """Encrypt the memories with the configured key, if they are not encrypted.
 
         Args:
             user_id: whose; None for all users.
@@ -634,7 +635,7 @@ class AsyncMemForest:
 
     @verb()
     async def decrypt(self, user_id: str | None = None, *, progress: Progress | None = None) -> Recrypted:
-        """Decrypt the memories that are encrypted with the key of the configuration; then use one without it.
+        """Decrypt the memories with the configured key. Then use a configuration without a key.
 
         Args:
             user_id: whose; None for all users.
@@ -649,9 +650,9 @@ class AsyncMemForest:
     async def rekey(
         self, key: KeySetting, user_id: str | None = None, *, progress: Progress | None = None
     ) -> Recrypted:
-        """Encrypt the memories with another key than that of the configuration; then use one with the new key.
+        """Change the key of the memories. Then use a configuration with the new key.
 
-        The salts stay, so a backup from before opens with the old key.
+        The salts stay: an older backup still opens with the old key.
 
         Args:
             key: the new key; see `Config.key`.
@@ -663,7 +664,7 @@ class AsyncMemForest:
         """
         new = Key.of(key)
         if new is None:
-            raise ConfigError("rekey(key) takes a key, not None; `decrypt` takes the encryption away")
+            raise ConfigError("rekey(key) takes a key, not None; `decrypt` removes the encryption")
         return await self._recrypt("rekey", self._own_key(), new, user_id, progress)
 
     def _own_key(self) -> Key:
@@ -707,10 +708,10 @@ class AsyncMemForest:
             raise
 
     async def close(self) -> None:
-        """Close every open memory; each opens again at its next use.
+        """Close every open memory. Each opens again at its next use.
 
-        Summaries that are being made behind writes are left where they stand, for the next refresh; with
-        ``Config(refresh="close")`` those of the open memories are made first.
+        Summaries that are made in the background stop, and the next refresh makes them. With
+        ``Config(refresh="close")``, summaries of the open memories are made first.
         """
         await self._pool.close()
 
@@ -724,7 +725,7 @@ class AsyncMemForest:
 def _check_deferring(public: str, defer: bool, refresh: bool | None) -> None:
     if defer and refresh:
         raise InputError(
-            f"{public}: defer=True leaves the summaries to resume, so refresh=True cannot be; leave one out"
+            f"{public}: defer=True leaves the summaries to resume, so refresh=True does not go with it; leave one out"
         )
 
 

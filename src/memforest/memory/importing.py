@@ -149,7 +149,7 @@ class _Run:
             one.found.wrong, one.found.wrong_count = tuple(skips.wrong), skips.wrong_count
         if request.user_id is not None and len(named) > 1:
             raise InputError(
-                f"the files hold the memories of {len(named)} users; leave user_id (--user) out and each gets its own"
+                f"the files hold the memories of {len(named)} users; leave out user_id (--user), and each user gets a memory"
             )
 
     def _scan_file(self, one: _Chat, skips: Skips, named: set[str]) -> list[str]:

@@ -46,10 +46,8 @@ from memforest.text import cut
 from memforest.trees.attached import Attached
 
 MOST_LABEL_CHARS = 64
-_NOT_PRIVATE = (
-    "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"
-)
-_UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and what it was may still stand beside it; run the same command again"
+_NOT_PRIVATE = "{0!r} belongs to another account, and more than its owner can read it; chmod 600 changes that"
+_UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and its old file may still exist; run the same command again"
 _NO_MODEL = (
     "no embedding model is installed, searching by words only; `memforest doctor` says what to install"
 )

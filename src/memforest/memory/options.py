@@ -172,12 +172,12 @@ def read_update(
         InputError: if the text is empty or too long, nothing changes, or the time ends before it begins.
     """
     if text is not None and not text.strip():
-        raise InputError("the text is empty; forget(fact_id) hides a fact without another in its place")
+        raise InputError("the text is empty; forget(fact_id) hides a fact without a new one")
     if text is not None and len(text) > MAX_FACT_CHARS:
         raise InputError(f"the text has {len(text)} characters; a fact has {MAX_FACT_CHARS} at most")
     start, end = read_time(valid_from, config, "valid_from"), read_time(valid_to, config, "valid_to")
     if text is None and start is None and end is None:
-        raise InputError("update() is to change nothing; give text, valid_from or valid_to")
+        raise InputError("update() has nothing to change; give text, valid_from or valid_to")
     if start is not None and end is not None and end <= start:
         raise InputError(f"valid_to ({end.isoformat()}) is not after valid_from ({start.isoformat()})")
     return Update(None if text is None else text.strip(), start, end)
@@ -192,7 +192,9 @@ def read_statements(config: Config, statements: Sequence[Mapping[str, Any]]) -> 
     known = [*signature(read_statement).parameters][1:]
     for given in statements:
         if not isinstance(given, Mapping) or not {"statement"} <= {*given} <= {*known}:
-            raise InputError(f"statements are mappings with {', '.join(known)}, of which the first is needed")
+            raise InputError(
+                f"statements: each is a mapping with {', '.join(known)}; only the first is required"
+            )
     return tuple(read_statement(config, **given) for given in statements)
 
 
@@ -219,7 +221,7 @@ def read_statement(
         if text is not None or name == "statement":
             check_id(text, name, MAX_FACT_CHARS)
     if (value is None) != (attribute is None):
-        raise InputError("attribute and value go together: what of it, and how it is now; give both, or none")
+        raise InputError("attribute and value go together; give both, or none")
     start, end = read_time(since, config, "since"), read_time(until, config, "until")
     if start is not None and end is not None and end <= start:
         raise InputError(f"until ({end.isoformat()}) is not after since ({start.isoformat()})")
@@ -263,9 +265,9 @@ def read_rebuild(*, stale: bool, index: str | None, embedder: bool, progress: Re
         InputError: if arguments exclude each other.
     """
     if index is not None and (stale or embedder):
-        raise InputError("rebuild(index=...) makes one index anew; leave out stale and embedder")
+        raise InputError("rebuild(index=...) rebuilds one index; leave out stale and embedder")
     if embedder and stale:
-        raise InputError("rebuild(embedder=True) makes all vectors anew; leave out stale")
+        raise InputError("rebuild(embedder=True) makes all vectors again; leave out stale")
     return Rebuild(stale=stale, index=index, embedder=embedder, report=progress or no_report)
 
 
@@ -317,7 +319,7 @@ def check_path(verb: str, name: str, value: object, stream: str | None = None) -
         except (OSError, ValueError) as exc:  # ValueError: of what no path holds
             if not isinstance(exc, (FileNotFoundError, NotADirectoryError, PermissionError)):
                 why = getattr(exc, "strerror", None) or exc
-                raise InputError(f"{verb}({name}): {brief(value)} is no path: {why}") from None
+                raise InputError(f"{verb}({name}): {brief(value)} is not a path: {why}") from None
         return
     if stream is None or not hasattr(value, stream) or isinstance(value, io.TextIOBase):
         takes = "a path" if stream is None else "a path, or a stream of bytes"

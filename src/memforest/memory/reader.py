@@ -1,4 +1,4 @@
-"""What a user's memory tells: every verb that reads it and changes nothing, with its arguments read and the work handed on."""
+"""One user's memory: the verbs that only read it. Each checks its arguments and hands on the work."""
 
 from __future__ import annotations
 
@@ -109,27 +109,27 @@ class AsyncReader:
 
         Args:
             question: in any language.
-            reference_date: what "now" and "last month" in the question are relative to; the clock's time when not given.
-            as_of: keep what was so at that time; unknown validity counts from when it was said.
+            reference_date: the time that "now" and "last month" refer to. Default: the clock's time.
+            as_of: only what was true at that time. A fact of unknown validity counts from the time it was said.
             during: keep what overlaps [start, end).
-            said_by: what had been said by that time; what was said later is as if it were not there.
-            known_at: what this memory held at that time; what was stored later is as if it were not there. `warnings` say
-                how much of it has been deleted since.
-            filters: search only turns that have all of this metadata, of their own, of their call of `add` or of their
-                session; `warnings` name a key that none has.
+            said_by: only what was said by that time, as if nothing was said later.
+            known_at: only what this memory held at that time, as if nothing was stored later. `warnings` say how much
+                of it has been deleted since.
+            filters: only turns with all of this metadata. It may come from the turn, its call of `add` or its session.
+                `warnings` name a key that no turn has.
             top_k: most evidence returned; `Config.top_k` when not given.
-            min_relevance: leave out evidence that is less likely to answer (`Evidence.relevance`), 0 for none;
-                `Config.min_relevance` when not given.
+            min_relevance: leave out evidence with a lower `Evidence.relevance`; 0 keeps all. Default:
+                `Config.min_relevance`.
             max_tokens: budget for the texts of all evidence together, estimated.
             index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
-                ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the memory
-                has when not given.
+                ``"facts"`` for facts by cosine only, or one that was added. Default: the first of `Config.indexes`
+                that the memory has.
             ranking: weights for this question; `Config.ranking` when not given.
             mode: how the recalled trees are browsed; `Config.mode` when not given.
-            budget: what may be spent on models; `Config.query_budget` when not given. What it does not allow is done without
-                a model, and `warnings` say so.
-            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters and time order did, and for each
-                evidence the named parts whose sum is its score, and its path.
+            budget: what may be spent on models; `Config.query_budget` when not given. When it is used up, the rest is
+                done without a model, and `warnings` say so.
+            explain: fill ``trace["explain"]``. It has the plan, the recalled trees, the effect of filters and time
+                order, and for each piece its path and the named parts of its score.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.
@@ -161,7 +161,7 @@ class AsyncReader:
     @verb("search_memory")
     @takes_options_of(search)
     async def ask(self, question: str, **options: Any) -> AskResult:
-        """Answer a question from the best evidence, with citations, or abstain; the options are those of `search`."""
+        """Answer a question from the best evidence, with citations, or abstain. The options are those of `search`."""
         asked = read_question(self._config, question, **options)
         async with self._pool.open(self.user_id, "empty") as memory:
             return await memory.ask(asked)
@@ -170,7 +170,7 @@ class AsyncReader:
     async def sessions(self, *, limit: Limit | None = None, cursor: str | None = None) -> SessionPage:
         """Return the stored sessions in time order, all of them or a page.
 
-        No session is on two pages or on none while others come and go. One that gains or loses its first turns may move.
+        While sessions come and go, none is on two pages or missing. One that gains or loses its first turns may move.
 
         Args:
             limit: most sessions on the page; None for all.
@@ -225,23 +225,23 @@ class AsyncReader:
         known_at: TimeLike | None = None,
         verdict: Literal["pinned", "forgotten", "corrected"] | None = None,
     ) -> FactPage:
-        """Return a page of facts in time order, without those that were corrected or forgotten.
+        """Return a page of facts in time order, without corrected and forgotten ones.
 
-        From page to page by `cursor` no fact is there twice or missing while others come and go; by `offset` it may be.
+        With `cursor` no fact is on two pages or missing while others come and go. With `offset` it may be.
 
         Args:
-            offset: how many matching facts to pass over.
+            offset: how many matching facts to skip.
             limit: most facts on the page.
             cursor: `FactPage.next_cursor` of the page before, of the same arguments; `limit` may be another.
-            filters: only facts from turns that have all of this metadata, of their own, of their call of `add` or of their
-                session; the page's `warnings` name a key that none has.
-            entity: a name that the fact must mention.
-            session_id: a session that must support it.
+            filters: only facts from turns with all of this metadata. It may come from the turn, its call of `add` or
+                its session. The page's `warnings` name a key that no turn has.
+            entity: only facts that mention this name.
+            session_id: only facts from this session.
             as_of: keep what was so at that time.
             during: keep what overlaps [start, end).
             said_by: what had been said by that time.
             known_at: what this memory held at that time; the page's `warnings` say how much of it has been deleted since.
-            verdict: instead return the facts that are pinned, forgotten or corrected now.
+            verdict: return instead the facts that are now pinned, forgotten or corrected.
 
         Raises:
             InputError: if `during` ends before it starts, or the cursor is not one of this listing, or comes with an offset.
@@ -276,7 +276,7 @@ class AsyncReader:
         limit: Limit | None = None,
         cursor: str | None = None,
     ) -> TimelinePage:
-        """Return what is known of an entity in time order: states with their intervals, and events; all of it or a page.
+        """Return the states and events of an entity in time order, all of them or a page.
 
         Args:
             entity: its name.
@@ -302,13 +302,13 @@ class AsyncReader:
     async def changes(
         self, since: TimeLike, until: TimeLike | None = None, *, limit: Limit = 100, after: str | None = None
     ) -> ChangePage:
-        """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order.
+        """Return what this memory stored, learnt, merged, ended, corrected and deleted in [since, until).
 
-        The times are those at which the memory did so, by its clock. A page costs what is on it, however large the memory is.
+        The times are those of the memory's clock. The cost of a page does not depend on the size of the memory.
 
         Args:
-            since: from when on.
-            until: up to before when; None for no end.
+            since: the first moment.
+            until: the end, exclusive; None for no end.
             limit: most changes on the page.
             after: `ChangePage.next` of the page before.
 
@@ -332,9 +332,9 @@ class AsyncReader:
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
     ) -> Diff:
-        """Return what was so at `a` and not at `b`, and the other way round: the states of entities, by valid time.
+        """Compare the states of entities at times `a` and `b`: what was true at only one of them.
 
-        A value that came and went between the two is in neither; `timeline` has it, and the events.
+        A value that came and went between the two is not in it; `timeline` has it, and the events.
 
         Args:
             a: one time.
@@ -366,21 +366,21 @@ class AsyncReader:
         written: bool = False,
         budget: Budget | None = None,
     ) -> Profile:
-        """Return the profile in force, each line with its sources: of a participant, or of anything else that is named.
+        """Return the profile of a participant or of any other entity, each line with its sources.
 
-        Where the index ``"timem"`` is kept, a participant's profile is that of the last month that had ended (docs/research/timem.md);
-        without a model, months that have ended are written first. Where no month had ended, it is empty, and `warnings` say
-        so. Of all others, and without that index, it comes from the entity graph (docs/graph.md) and has no month. No model
-        is asked unless `written`.
+        With the index ``"timem"``, a participant's profile is that of the last full month (docs/research/timem.md).
+        Without a model, months that have ended are written first. If no month has ended, it is empty, and `warnings`
+        say so. For other entities, and without that index, it comes from the entity graph (docs/graph.md) and has no
+        month. No model is asked unless `written`.
 
         Args:
-            participant: whose, by name or alias; None for all participants of that month, or for those of whom the graph
-                knows most.
-            as_of: the profile in force at that time: without months that ended later and what was said later.
-            said_by: the one that had been said by that time, whenever this memory received it.
+            participant: a name or an alias. None for all participants of that month, or for the best known in the
+                graph.
+            as_of: the profile at that time, without later months and later turns.
+            said_by: the profile from turns that were said by that time, whenever this memory received them.
             index: the index that keeps it, or ``"graph"``; None chooses as above.
-            written: have the chat model write the graph's profile of `participant`, in one call; where it fails, the lines are
-                those of the graph, and `warnings` say why.
+            written: let the chat model write the graph's profile of `participant`, in one call. If it fails, the lines
+                of the graph are returned, and `warnings` say why.
             budget: what may be spent on that; `Config.query_budget` when not given.
 
         Raises:
@@ -391,7 +391,7 @@ class AsyncReader:
         """
         if written and (participant is None or index not in (None, GRAPH)):
             raise InputError(
-                "profile(written=True) is of one name, and of no index; give participant, leave out index"
+                "profile(written=True) needs one name and no index; give participant, leave out index"
             )
         at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
         said_ms = to_ms_or_none(read_time(said_by, self._config, "said_by"))
@@ -418,7 +418,7 @@ class AsyncReader:
 
         Args:
             kind: only of this kind.
-            query: only those with a name that holds all words of this text, whatever their case and accents.
+            query: only those with all words of this text in one name; case and accents do not matter.
             limit: most entities; None for all.
             cursor: `EntityPage.next_cursor` of the page before. An entity that is named more or less often meanwhile may move.
 
@@ -426,17 +426,17 @@ class AsyncReader:
             InputError: if the query is blank, or the cursor is not one of this listing.
         """
         if query is not None and not query.strip():
-            raise InputError("entities(query=...) is blank; leave it out for all")
+            raise InputError("entities(query=...) is blank; leave it out to list all")
         listing = Listing.of("entities", self.user_id, kind, query)
         return await self._view(entities.entities, kind, query, limit, listing, cursor)
 
     @verb()
     async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
-        """Return the relations of an entity with others: those that hold first, then by weight; ended ones too.
+        """Return the relations of an entity: current ones first, then ended ones, each by weight.
 
         Args:
-            entity: its name, any of those that it was seen by.
-            as_of: only what held at that time.
+            entity: any of its names.
+            as_of: only relations that held at that time.
 
         Raises:
             NotFoundError: if nothing is known of the entity; the message has names that are near.
@@ -446,12 +446,12 @@ class AsyncReader:
 
     @verb()
     async def path(self, a: str, b: str, *, hops: Annotated[int, Ge(1), Le(8)] = 4) -> PathView:
-        """Return the shortest path from one entity to another, each step with its source; a false one where there is none.
+        """Return the shortest path between two entities, each step with its source; false if there is none.
 
         Args:
             a: the name of one.
             b: the name of the other.
-            hops: most steps; further apart everything is linked with everything.
+            hops: most steps. With more, nearly everything is linked.
 
         Raises:
             NotFoundError: if nothing is known of one of them; the message has names that are near.
@@ -460,7 +460,7 @@ class AsyncReader:
 
     @verb()
     async def graph(self) -> GraphPicture:
-        """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
+        """Return an overview of the graph: its 60 most named entities, and the heaviest 200 edges between them.
 
         Relations come before facts that only name both.
         """
@@ -468,7 +468,7 @@ class AsyncReader:
 
     @verb()
     async def entity_choices(self) -> Sequence[EntityChoice]:
-        """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
+        """Return the current decisions of `merge_entities` and `split_entity`, the oldest first."""
         return await self._view(entities.choices)
 
     @verb()
@@ -476,7 +476,7 @@ class AsyncReader:
         """Return what happened to a fact, in the order this memory recorded it: said, corrected, undone, superseded.
 
         Args:
-            fact_id: of the fact as it was said, or of one that corrects it.
+            fact_id: id of the original fact, or of one that corrects it.
 
         Raises:
             NotFoundError: if there is no such fact, and no correction of one.
@@ -493,9 +493,9 @@ class AsyncReader:
         limit: Positive | None = None,
         node: Positive | None = None,
     ) -> Trees:
-        """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
+        """Return the trees, or those of one session, entity or scene ("scene 7"), with `depth` levels below the root.
 
-        Summaries that are shown and out of date are made first, as far as that succeeds; `TreeView.dirty` says where not.
+        Outdated summaries are made first. If that fails, `TreeView.dirty` says so.
 
         Args:
             scope: name of a session or an entity.
@@ -519,12 +519,11 @@ class AsyncReader:
 
     @verb()
     async def verify(self, *, deleted: Sequence[Annotated[str, MinLen(1)]] = ()) -> VerifyReport:
-        """Check every invariant that the store can state of itself; `.ok` and `.problems`.
+        """Check the memory for errors; see `.ok` and `.problems`.
 
         Args:
-            deleted: texts that must be nowhere any more: each is looked for in the raw bytes of all files of the memory,
-                folded and as it is, in UTF-8 and UTF-16, and in all rows, of which some are compressed. A place where
-                one is found is a problem of part ``"residue"``.
+            deleted: texts that must be gone. Each is searched for in all rows and in the raw bytes of all files, as it
+                is and case-folded, in UTF-8 and UTF-16. Each place found is a problem of the part ``"residue"``.
 
         Raises:
             InputError: if one of the texts is blank.
@@ -535,7 +534,7 @@ class AsyncReader:
 
     @verb()
     async def stale(self) -> Stale:
-        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
+        """Return what other settings have made, and why. `rebuild(stale=True)` makes it again. Nothing is written."""
         automatic = self._config.embedder == "auto"
         opening = (
             self._pool.open(self.user_id, "refused")
@@ -547,5 +546,5 @@ class AsyncReader:
 
     @verb()
     async def indexes(self) -> Sequence[IndexView]:
-        """Return the memory's indexes, by name: what its trees are, and what it reports."""
+        """Return the memory's indexes by name, with their trees and counts."""
         return await self._view(views.indexes)

@@ -218,7 +218,7 @@ async def restore_memory(source: Path, directory: Path, key: Key | None) -> str:
             own = own if files.read(source) is not None else of_file
         user = owner_of(source, own)
         if user is None:
-            raise ForeignStoreError(f"{source.name!r} is of nobody: no memory was ever begun in it")
+            raise ForeignStoreError(f"{source.name!r} has no user: no memory was ever begun in it")
         target = directory / file_name(user)
         _refuse_what_is_there(target, user, salt)
         make_directory(directory)

@@ -1,7 +1,7 @@
-"""One user's memory as people use it: every verb of a user; those that write are here, those that read in `memforest.memory.reader`.
+"""One user's memory: the verbs that write. The verbs that read are in `memforest.memory.reader`.
 
-Each verb reads top-down: arguments of Python become those of the memory, the pool opens the file, and `Memory` or a function of
-`memforest.read` does the work. Annotated types say what values are allowed; `memforest.memory.verbs` checks them.
+Each verb converts its arguments, the pool opens the file, and `Memory` or a function of `memforest.read` does the
+work. Annotated types say what values are allowed, and `memforest.memory.verbs` checks them.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ from memforest.write.turns import SessionInput, messages_of, read_turns, redacte
 class AsyncUserMemory(AsyncReader):
     """One user's memory; made by `AsyncMemForest.user`. The blocking twin is `memforest.memory.blocking.UserMemory`.
 
-    Of a user without a memory, `search`, `ask` and the verbs that list return nothing; those that name something raise a
-    `NotFoundError`. Every write is durable when it returns. A verb that writes raises `StoreError` if the file cannot be written,
-    any verb `InputError` for an argument of the wrong type or out of range, and `TimestampError` for an unreadable time.
+    If the user has no memory yet, `search`, `ask` and the verbs that list return nothing, and verbs that name
+    something raise `NotFoundError`. Every write is durable when it returns. A write raises `StoreError` if the file
+    cannot be written. Every verb raises `InputError` for an argument of the wrong type or out of range, and
+    `TimestampError` for an unreadable time.
     """
 
     @verb("upsert_memory")
@@ -77,32 +78,32 @@ class AsyncUserMemory(AsyncReader):
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> IngestResult:
-        """Add something said just now: a text (by the user), a message, or a list of messages.
+        """Add what was said just now: a text (by the user), a message, or a list of messages.
 
-        What has no time of its own is stamped with the clock's and flagged so. A message that is in the session already, by
-        its own ``id`` and what it says, is left out.
+        A message without a time gets the clock's, and is marked so. A message with the ``id`` and the text of a stored
+        one is left out.
 
         Args:
             content: a text, a message or a list of messages, as for `AsyncMemForest.ingest_session`.
-            session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
+            session_id: the session to append to. Default: the session of the day of `timestamp`, or of today.
             timestamp: the time of messages that have none.
-            infer: False stores the text verbatim, without extraction; True when not given, but for a call with `statements`.
-            metadata: kept with each of the messages, beside what they have themselves; see `filters` of `search` and `list`.
-            statements: what you have understood of these messages already. Each is a mapping with the arguments of `remember`,
-                of which only ``statement`` is needed; ``source`` is the ``id`` of the message that says it, the last one when
-                not given. No model reads the messages then, unless `infer` is True.
-            doubtful: return earlier statements too that these may have ended: `IngestResult.doubtful`. No model is asked, and
-                nothing more embedded; all vectors of the memory are read where it has not been searched before.
+            infer: False stores the text only, without extracting facts. Default: True, but False with `statements`.
+            metadata: stored with each message, beside its own; see `filters` of `search` and `list`.
+            statements: what you understood of these messages. Each is a mapping with the arguments of `remember`; only
+                ``statement`` is required. ``source`` is the ``id`` of the message that says it, the last one by
+                default. No model reads the messages then, unless `infer` is True.
+            doubtful: return earlier facts that these may have ended, as `IngestResult.doubtful`. No model is asked,
+                and nothing more is embedded. If the memory was not searched before, all its vectors are read.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
-            idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
-                one did. See `AsyncMemForest.ingest_session`.
-            on_progress: called with how far it has come; see `AsyncMemForest.ingest_session`.
+            idempotency_key: a name of this write. A second call with it writes nothing, and returns the first result.
+                See `AsyncMemForest.ingest_session`.
+            on_progress: called as the work goes on; see `AsyncMemForest.ingest_session`.
 
         Raises:
-            IdempotencyError: if the key was given with another request before.
-            InputError: if a message is malformed, none has text, or one has the id of another message of the session;
-                nothing was stored, and an unknown user stays unknown. A message whose text is missing or cannot be text is
-                refused alone: see `IngestResult.refused`. Statements have the errors of `remember`.
+            IdempotencyError: if the key was used for another request.
+            InputError: if a message is malformed, none has text, or one has the id of another message of the session.
+                Nothing was stored, and an unknown user stays unknown. A message without a usable text is only refused:
+                see `IngestResult.refused`. Statements have the errors of `remember`.
         """
         if isinstance(content, str):
             content = {"role": "user", "content": content}
@@ -147,7 +148,7 @@ class AsyncUserMemory(AsyncReader):
         on_session: OnSession | None = None,
         on_progress: OnProgress | None = None,
     ) -> ImportResult:
-        """Read chat files of other programs into this memory; the arguments are those of `AsyncMemForest.import_file`.
+        """Read chat files of other programs into this memory. The arguments are those of `AsyncMemForest.import_file`.
 
         Raises:
             InputError: as there, and if the files hold the memories of several users.
@@ -172,33 +173,33 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("update_memory")
     async def merge_entities(self, a: str, b: str) -> Entity:
-        """Decide that two names are one entity, and return it; `split_entity` takes it back.
+        """Make two names one entity, and return it. `split_entity` undoes it.
 
-        It holds for every reader and verb, for what is said later too, and over every rule. What was decided before counts no more.
+        It holds for every verb, also for what is said later, and overrides every rule. It replaces earlier decisions
+        on these names.
 
         Args:
             a: one name.
             b: another one.
 
         Raises:
-            InputError: if both names are one and the same already in what was said.
+            InputError: if the turns have both as the same name already.
             NotFoundError: if nothing is known of one of them; the message has names that are near.
         """
         return await self._do(Memory.merge_entities, a, b)
 
     @verb("update_memory")
     async def split_entity(self, entity: str, name: str) -> Entity:
-        """Decide that a name is another entity than the rest of its names, and return it; `merge_entities` takes it back.
+        """Make one name of an entity an entity of its own, and return it. `merge_entities` undoes it.
 
-        It holds for what is said later too, and over every rule.
+        It holds also for what is said later, and overrides every rule.
 
         Args:
             entity: any name of the entity.
-            name: the one that is somebody or something else.
+            name: the name that belongs to somebody or something else.
 
         Raises:
-            InputError: if the name is none of the entity's, or the only one that it has; of a name that is spelled in several
-                ways, these stay together.
+            InputError: if the entity does not have the name, or has no other. Spellings of one name stay together.
             NotFoundError: if nothing is known of one of them; the message has names that are near.
         """
         return await self._do(Memory.split_entity, entity, name)
@@ -212,21 +213,21 @@ class AsyncUserMemory(AsyncReader):
         valid_from: TimeLike | None = None,
         valid_to: TimeLike | None = None,
     ) -> CorrectionView:
-        """Correct a fact: hide it, and put another one in its place. What was said stays as it was said; `undo` takes it back.
+        """Correct a fact: hide it, and put another one in its place. The turn does not change. `undo` takes it back.
 
-        The new fact stands at the same turns and counts as said then, by the same speaker; local rules read whom it names and
-        what it asserts. It holds for whatever is extracted anew: by ``replace=True``, after a rebuild, in a merged memory.
+        The new fact has the same turns, speaker and time of saying. Local rules read its entities and states. The
+        correction holds when facts are extracted again: by ``replace=True``, after a rebuild, or in a merged memory.
 
         Args:
-            fact_id: of a fact that is shown; of one that was corrected, the newest.
-            text: what holds, best with names instead of "I". The old text when not given.
-            valid_from: from when on it is so. When not given, what a new text states, else what the old one states.
-            valid_to: until when it was so, exclusive.
+            fact_id: id of a visible fact. If it was corrected before, give the newest one.
+            text: the right statement, best with names instead of "I". Default: the old text.
+            valid_from: when it became true. Default: what the new text states, else what the old one states.
+            valid_to: when it stopped being true, exclusive.
 
         Raises:
             InputError: if the text is empty, nothing differs, or the time ends before it begins.
             NotFoundError: if there is no such fact.
-            CorrectionError: if it was corrected or forgotten already; the message names what holds now.
+            CorrectionError: if it was corrected or forgotten already. The message names the newest fact.
         """
         given = read_update(self._config, text, valid_from, valid_to)
         return await self._do(Memory.update, fact_id, given)
@@ -244,24 +245,26 @@ class AsyncUserMemory(AsyncReader):
         replaces: str | None = None,
         source: tuple[str, str] | None = None,
     ) -> CorrectionView:
-        """Remember one statement that you have understood, and end the one that it replaces; no model is asked. `undo` takes it back.
+        """Store one statement, and end the one that it replaces. No model is asked. `undo` takes it back.
 
-        Where no turn says it, the statement is stored as said now by the user. It holds for whatever is extracted anew.
+        Without a `source`, it is stored as a turn that the user says now. It holds when facts are extracted again.
 
         Args:
-            statement: what is so, best with names instead of "I".
-            about: whom or what it is about; who said it when not given.
-            attribute: what of that it tells, as a timeline calls it: "residence", "gym".
-            value: what the attribute is; it ends the value before.
-            since: from when on it is so; when not given, what the statement states, else when it was said.
-            until: until when it was so, exclusive.
-            replaces: id of a fact that was so until then. It stays true of its time; what was not yet so then is forgotten.
+            statement: what is true, best with names instead of "I".
+            about: the entity it is about. Default: the speaker.
+            attribute: the attribute it states, as in a timeline: "residence", "gym".
+            value: the value of the attribute; it ends the value before.
+            since: when it became true. Default: what the statement states, else when it was said.
+            until: when it stopped being true, exclusive.
+            replaces: id of the fact that ends now. It stays true for its time. If it had not begun by then, it is
+                forgotten.
             source: session id and turn id of a turn that says it.
 
         Raises:
             InputError: if the statement is empty, the time ends before it begins, or there is a value without an attribute.
             NotFoundError: if there is no such fact to replace, or no such turn.
-            CorrectionError: if the fact was corrected, replaced or forgotten already; the message names what holds now.
+            CorrectionError: if the fact was corrected, replaced or forgotten already. The message names the newest
+                fact.
         """
         given = read_statement(self._config, statement, about, attribute, value, since, until, replaces)
         if source is not None:
@@ -272,9 +275,9 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("update_memory")
     async def pin(self, fact_id: str) -> CorrectionView:
-        """Pin a fact: it is among the evidence of every question whose time filters it passes. `undo` takes it back.
+        """Pin a fact: it is in the evidence of every question whose time filters it passes. `undo` takes it back.
 
-        Where it was not found, it takes the place of the last evidence. The pin goes on to a fact that corrects it.
+        If the search did not find it, it takes the last place. If the fact is corrected, the new fact is pinned.
 
         Raises:
             NotFoundError: if there is no such fact.
@@ -284,9 +287,9 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("delete_memory")
     async def forget(self, fact_id: str) -> CorrectionView:
-        """Forget a fact: it is not shown any more, however often it is said or extracted. `undo` takes it back.
+        """Hide a fact, even if it is said or extracted again. `undo` takes it back.
 
-        What was said stays in the file; `delete` removes it.
+        Its turn stays in the file; `delete` removes both.
 
         Raises:
             NotFoundError: if there is no such fact.
@@ -296,14 +299,14 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("update_memory")
     async def undo(self, key: str) -> CorrectionView:
-        """Take a correction back: an update, a pin, or a forgetting. What it changed is as if it had not been made.
+        """Undo a correction: an update, a pin or a forget. Everything is then as if it had not been made.
 
         Args:
-            key: of the correction, as the verb returned it; `history` names those of a fact.
+            key: the correction's key, which the verb returned. `history` has the keys of a fact.
 
         Raises:
             NotFoundError: if there is no such correction.
-            CorrectionError: if it was undone already, or what it made was corrected since.
+            CorrectionError: if it was undone already, or its result was corrected since.
         """
         return await self._do(Memory.undo, key)
 
@@ -318,19 +321,19 @@ class AsyncUserMemory(AsyncReader):
         during: tuple[TimeLike | None, TimeLike] | None = None,
         dry_run: bool = False,
     ) -> DeleteReceipt:
-        """Delete one thing with everything that was made of it, so that no byte of its text is left in the memory's files.
+        """Delete one thing and everything that was made of it. No byte of its text stays in the memory's files.
 
-        A fact that was said elsewhere too loses only what was said here. Deleting a fact or an entity deletes the sentences
-        that it was made from as well, and of an entity those that name it, and all that it said. What is kept outside of the
-        memory (backups, traces, what a model's endpoint logs) is not reached: see docs/deleting.md.
+        A fact that was said elsewhere too loses only this source. With a fact go the sentences it was made from. With
+        an entity go all sentences that name it, and all that it said itself. Copies outside of the memory stay:
+        backups, traces, and the logs of a model's endpoint. See docs/deleting.md.
 
         Args:
             fact_id: a fact.
             turn: session id and turn id.
             session_id: a whole session.
-            entity: a name: of who spoke, or of who or what was spoken of.
-            during: [start, end), of when it was said; a start of None is the beginning.
-            dry_run: only count what would go.
+            entity: the name of a speaker, or of somebody or something that turns name.
+            during: [start, end) of the time it was said. A start of None is the beginning.
+            dry_run: only count what would be deleted.
 
         Raises:
             InputError: if not exactly one thing is given, or the window ends before it begins.
@@ -341,7 +344,7 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("delete_memory")
     async def delete_all(self, *, dry_run: bool = False) -> DeleteReceipt:
-        """Delete the whole memory, as `AsyncMemForest.delete_user` does, or count what is in it; the next `add` begins a new one.
+        """Delete the whole memory, as `AsyncMemForest.delete_user` does. The next `add` begins a new one.
 
         Raises:
             NotFoundError: if there is no file for the user.
@@ -351,9 +354,9 @@ class AsyncUserMemory(AsyncReader):
 
     @verb("delete_memory")
     async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
-        """Delete the turns that were said longer ago than `Config.retention`, with everything that was made of them.
+        """Delete the turns that are older than `Config.retention`, and everything that was made of them.
 
-        Every ingest and `add` does the same, at most once a day by the configured clock, and says so in its warnings.
+        Every write does the same, at most once a day by the configured clock, and warns about it.
 
         Raises:
             ConfigError: if `Config.retention` is not set.
@@ -376,27 +379,29 @@ class AsyncUserMemory(AsyncReader):
     ) -> MergeResult:
         """Merge another user's memory into this one; the other stays as it is.
 
-        Sessions, facts, corrections and trees are copied, and nothing is extracted again. A session that is here already is
-        left, one that has grown there grows here; one whose id is taken by another gets another id, and `renamed` says so.
-        Merging again brings what is new since. Every turn keeps whose memory it came from.
+        Sessions, facts, corrections and trees are copied, and nothing is extracted again. A session that is here
+        already stays, and grows if it has grown there. If its id belongs to another session here, it gets a new id;
+        see `renamed`. A second merge adds only what is new. Every turn keeps the user it came from.
 
-        People and things of one name become one, and `participants_joined` and `entities_joined` name them. The two
-        users are two people, unless `same_person` says otherwise; if they have one display name it must say so.
+        People and things with the same name become one entity; `participants_joined` and `entities_joined` list them.
+        The two users are two people, unless you say `same_person`. If both have the same display name, you must say
+        it.
 
         Args:
-            from_user: whose memory.
+            from_user: the user whose memory is merged into this one.
             dry_run: write nothing, and return what would be done.
-            same_person: True if both users are one person: what the other said is then this user's. False if they have
-                one name and are two: the other one is then called "NAME (USER)".
-            same: names there -> names here, of who or what is called otherwise here.
-            apart: names there of who or what has the name of somebody else here; they become "NAME (USER)".
+            same_person: True if both users are one person: the other's turns are then this user's. False if they are
+                two with the same name: the other one is then called "NAME (USER)".
+            same: name there -> name here, for entities with another name here.
+            apart: names there that mean another entity here; they become "NAME (USER)".
             directory: the other memory's forest, if it is not this one.
             refresh: as in `AsyncMemForest.ingest_session`.
-            budget: what may be spent on models, which judge near facts and make summaries; `Config.ingest_budget` when not
+            budget: what may be spent on models that judge similar facts and make summaries; `Config.ingest_budget`
+                when not
                 given.
 
         Raises:
-            InputError: if both are one memory, or the caller has to say who is who.
+            InputError: if both are the same memory, or you must give `same_person`, `same` or `apart`.
             NotFoundError: if the other user has no memory, or this one in a dry run.
             EmbedderMismatchError: if the vectors of the two are of different embedders.
             CorruptStoreError: if the other memory is damaged; sessions that were merged before are whole.
@@ -410,14 +415,14 @@ class AsyncUserMemory(AsyncReader):
     async def export(
         self, target: ExportTarget, *, vectors: bool = False, summaries: bool = True, overwrite: bool = False
     ) -> ExportResult:
-        """Write everything that the memory holds into a file of JSON Lines, from which `import_` makes an equal one.
+        """Write the whole memory to a file of JSON Lines. `import_` makes the same memory from it.
 
-        It is of one moment, whoever writes meanwhile; the file is private, and there whole or not at all. A memory that
-        cannot be written can be exported. docs/export.md has the schema.
+        The file shows one moment, even if others write meanwhile. Only you can read it, and a failed export leaves no
+        file. You can also export a memory that is read-only. docs/export.md has the schema.
 
         Args:
             target: path of a new file, or a stream of bytes.
-            vectors: write vectors too, so that the import need not make them.
+            vectors: write vectors too: the import is faster.
             summaries: write the summaries of trees too: a model may have been paid for them.
             overwrite: replace a file that is there.
 
@@ -442,8 +447,8 @@ class AsyncUserMemory(AsyncReader):
             budget: what the embedder may spend behind an endpoint; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if the file is no export, of a newer memforest, not whole, or has a wrong line, which is named by
-                its number; or the user's memory holds something already. Nothing was stored.
+            InputError: if the file is not an export, comes from a newer memforest, is not complete, or has a wrong
+                line, which the message names. Also if the user's memory has content already. Nothing was stored.
             ModelError: if vectors cannot be made.
         """
         check_path("import_", "source", source, "read")
@@ -453,10 +458,10 @@ class AsyncUserMemory(AsyncReader):
 
     @verb()
     async def backup(self, target: str | Path, *, overwrite: bool = False) -> BackupResult:
-        """Copy the memory's file as it is at this moment, and check the copy; others may write meanwhile.
+        """Copy the memory's file as it is now, and check the copy. Others may write meanwhile.
 
-        The copy is private, there whole or not at all, and takes no more memory however large it is. docs/backup.md says
-        how to restore one.
+        Only you can read the copy, and a failed backup leaves none. It needs no more memory for a large file.
+        docs/backup.md says how to restore a backup.
 
         Args:
             target: path of a new file.
@@ -473,12 +478,12 @@ class AsyncUserMemory(AsyncReader):
 
     @verb()
     async def repair(self) -> RepairReport:
-        """Repair what can be made anew from what was said, and finish what an interrupted write left.
+        """Repair what can be made again from the turns, and finish what an interrupted write left.
 
-        Lexical rows, vectors, trees and scenes that `verify` finds broken are made anew, sessions and summaries finished,
-        the index merged, and free space given back. Turns, sessions and facts are never changed, nothing is made of a damaged
-        turn, and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left. A damaged turn is
-        healed by its session, ingested again with ``replace=True``.
+        Word rows, vectors, trees and scenes that `verify` finds broken are made again. Sessions and summaries are
+        finished, the word index is merged, and free space is given back. Turns, sessions and facts never change, and
+        nothing is made from a damaged turn. If SQLite finds the file damaged, nothing is touched. `.left` names what
+        is left. To heal a damaged turn, ingest its session again with ``replace=True``.
         """
         return await self._do(Memory.repair)
 
@@ -492,30 +497,29 @@ class AsyncUserMemory(AsyncReader):
         progress: Report | None = None,
         budget: Budget | None = None,
     ) -> Usage:
-        """Make what is derived anew from what is stored: word rows, and summaries and vectors that are missing or damaged.
+        """Rebuild derived data: word rows, and summaries and vectors that are missing or damaged.
 
-        Summaries that are there are kept, and so are vectors of unchanged texts; `verify` says whether they are. A call that is interrupted is finished by the
-        same call.
+        Sound summaries stay, and so do vectors of unchanged texts; `verify` checks them. After an interruption, call
+        it again.
 
         Args:
-            stale: make anew just what `stale` names: read sessions again, one after the other, whose chunks were
-                extracted by another extractor, prompt, model or version of its rules, or are not of `Config.chunk_turns`
-                turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
-                model or length than they were, or for another name. Until a session is read, what was extracted of it before
-                is served.
-            index: make only this index anew, from the start, with the settings that the configuration names for it.
-            embedder: give the memory the configured embedder in the place of the one that it was made with: make all
-                vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
-                else is made anew. With ``Config(embedder="auto")`` it is the best that is installed.
-            progress: called with what is being made, how many of it are done, and how many there are; in another thread.
+            stale: rebuild only what `stale` lists. Sessions are read again, one after the other, if another extractor,
+                prompt, model or version of the rules read them, or their chunks do not have `Config.chunk_turns`
+                turns. Indexes are rebuilt if their settings have changed. Summaries are made again if they came from
+                another prompt, model, length or name. Until a session is read, searches use its old facts.
+            index: rebuild only this index, with its configured settings.
+            embedder: change to the configured embedder. All vectors are made again beside the old ones. Searches use
+                the old ones until all are there, and the switch is one transaction. Nothing else is rebuilt. With
+                ``Config(embedder="auto")`` it is the best that is installed.
+            progress: called with what is being made, how many are done, and how many there are, in another thread.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
             InputError: if `index` or `embedder` is given together with another one, or there is no embedder.
             ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
-            StepError: if some sessions could not be read again; they are as they were, and everything else is made anew.
-            BudgetError: if the budget is used up; what was made stays, and the same call goes on.
+            StepError: if some sessions could not be read again. They are as before, and everything else is done.
+            BudgetError: if the budget is used up. What was made stays, and the same call goes on.
         """
         what = read_rebuild(stale=stale, index=index, embedder=embedder, progress=progress)
         opening = self._pool.apart(self.user_id) if embedder else self._pool.open(self.user_id, "refused")

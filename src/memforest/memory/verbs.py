@@ -220,7 +220,7 @@ def check_options(
             raise _unknown(public, name, known)
         if inspect.iscoroutinefunction(value):
             raise InputError(
-                f"{public}({name}=...) takes a plain function, not an async one; let it begin a task"
+                f"{public}({name}=...) takes a plain function, not an async one; it may start a task"
             )
         texts = [value] if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
         try:

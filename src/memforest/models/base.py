@@ -61,7 +61,7 @@ def finite_scores(reply: Any, count: int, who: str, *columns: int) -> NDArray[np
     try:
         found = np.asarray(reply)
     except (TypeError, ValueError, RuntimeError) as exc:
-        raise ModelError(f"{who} returned what is no list of numbers: {exc}") from exc
+        raise ModelError(f"{who} returned something that is not a list of numbers: {exc}") from exc
     if found.dtype.kind not in "fiu" or found.shape != (count, *columns):
         raise ModelError(
             f"{who} returned {found.dtype} of shape {found.shape} for {count} texts; expected numbers of shape {(count, *columns)}"
@@ -88,7 +88,7 @@ def unit_rows(reply: Any, count: int, dimension: int, who: str) -> Vectors:
     try:
         raw = np.asarray(reply)
     except (TypeError, ValueError, RuntimeError) as exc:
-        raise ModelError(f"{who} returned rows that are no matrix: {exc}") from exc
+        raise ModelError(f"{who} returned rows that are not a matrix: {exc}") from exc
     if raw.dtype.kind not in "fiu":
         raise ModelError(f"{who} returned {raw.dtype} instead of real numbers")
     if raw.ndim != 2 or raw.shape[0] != count or raw.shape[1] == 0:

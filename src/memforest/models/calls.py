@@ -81,7 +81,7 @@ class Trace:
         except (OSError, ValueError) as exc:
             why = _why(exc)
         raise ConfigError(
-            f"there can be no trace at {str(self._path)!r}: {why}; give trace= the path of a file in a directory "
+            f"cannot write a trace to {str(self._path)!r}: {why}; give trace= the path of a file in a directory "
             "that exists; links are not followed"
         )
 

@@ -121,7 +121,7 @@ def open_embedder(name_or_model_id: str) -> Embedder:
     model = next((model for model in _BEST_FIRST if model.name == name), None)
     if model is None:
         known = ", ".join(model.name for model in _BEST_FIRST)
-        raise ConfigError(f"there is no embedder {name_or_model_id[:80]!r}; known: {known}")
+        raise ConfigError(f"unknown embedder {name_or_model_id[:80]!r}; known: {known}")
     if weights and name_or_model_id != model.model_id:
         raise EmbedderMismatchError(
             f"{name_or_model_id[:80]!r} is not in this version, which has {model.model_id!r}; "
@@ -147,7 +147,7 @@ def open_reranker(name_or_model_id: str) -> Reranker:
     """
     if name_or_model_id not in ("local", MS_MARCO.name, MS_MARCO.model_id):
         raise ConfigError(
-            f"there is no reranker {name_or_model_id[:80]!r}; known: 'local', which is {MS_MARCO.model_id!r}"
+            f"unknown reranker {name_or_model_id[:80]!r}; known: 'local', which is {MS_MARCO.model_id!r}"
         )
     status = reranker_status()
     if status.problem:

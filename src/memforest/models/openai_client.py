@@ -474,7 +474,7 @@ def _ours(exc: openai.OpenAIError, place: ModelAddress) -> ModelError:
         retries = _retries(exc)
         if isinstance(exc, openai.APITimeoutError):
             what = f"{place} gave no whole answer within {place.timeout_s:g} s"
-            fix = f"look whether it is overloaded, or raise {place.section}.timeout_s"
+            fix = f"check whether it is overloaded, or raise {place.section}.timeout_s"
         else:
             what = f"{place} cannot be reached: {place.clean(str(exc.__cause__ or exc))}"
             fix = f"start it, or mend {place.setting('base_url')}"
@@ -553,7 +553,7 @@ def read_json(response: Any, place: ModelAddress) -> dict[str, Any]:
     if CUT in response.extensions:
         most = f"{place.target.most_bytes / 1e6:,.0f} MB"
         what = f"{place} sent a reply of more than {most}, which was not read"
-        raise ModelUnavailableError(f"{what}; look what answers at {place.setting('base_url')}", status=200)
+        raise ModelUnavailableError(f"{what}; check what runs at {place.setting('base_url')}", status=200)
     content: bytes = response.content
     try:
         body = json.loads(content)
@@ -562,7 +562,7 @@ def read_json(response: Any, place: ModelAddress) -> dict[str, Any]:
             raise ModelUnavailableError(f"{place} sent a reply that is broken: {exc}", status=200) from exc
         body = None
     if not isinstance(body, dict):
-        what = f"{place} answers with something else than the JSON of an OpenAI-compatible endpoint"
+        what = f"{place} does not answer with the JSON of an OpenAI-compatible endpoint"
         raise ModelRefusedError(f"{what}; {_fix(405, place)}", status=200)
     error = body.get("error")
     if error:

@@ -124,7 +124,7 @@ def _place(text: str) -> WritePosition:
     try:
         at_ms, kind, row = map(int, text.split("."))
     except ValueError:
-        raise InputError(f"after={cut(repr(text), 60)}: give `next` of the page before") from None
+        raise InputError(f"after={cut(repr(text), 60)}: give `next` of the previous page") from None
     return WritePosition(at_ms, kind, row)
 
 

@@ -517,7 +517,9 @@ def two_named(context: ViewContext, a: str, b: str) -> tuple[NamedRow, NamedRow]
     graph = graph_in(context)
     one, other = _named(context, graph, a), _named(context, graph, b)
     if one[0] == other[0]:
-        raise InputError(f"{quoted(a)} and {quoted(b)} are one already: what was said has them as one name")
+        raise InputError(
+            f"{quoted(a)} and {quoted(b)} are one entity already: the turns have them as one name"
+        )
     return one, other
 
 
@@ -535,7 +537,9 @@ def name_within(context: ViewContext, entity: str, name: str) -> NamedRow:
     if part[0] not in group:
         raise InputError(f"{quoted(name)} is no name of {quoted(entity)}, whose names are: {names}")
     if len(group) == 1:
-        raise InputError(f"{quoted(entity)} is one in what was said, as: {names}; nothing was joined with it")
+        raise InputError(
+            f"{quoted(entity)} is one entity in the turns, as: {names}; nothing was merged with it"
+        )
     return part
 
 

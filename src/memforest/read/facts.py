@@ -207,7 +207,7 @@ def facts_page(
     """
     if wanted.verdict not in (None, *VERDICTS[1:]):
         known = ", ".join(VERDICTS[1:])
-        raise InputError(f"there is no verdict {cut(repr(wanted.verdict), 40)}; there are {known}")
+        raise InputError(f"unknown verdict {cut(repr(wanted.verdict), 40)}; known: {known}")
     key = listing.key(cursor, int, str, int)
     span: _Span = (None if key is None else FactKey(*key), offset, limit + 1)  # type: ignore[arg-type]  # checked
     entity = None if wanted.entity is None else entity_row(context, wanted.entity)

@@ -141,7 +141,7 @@ def kept_profile(
     if not keeper.profiles:
         keeping = " and ".join(repr(one) for one, made in INDEXES.items() if made.profiles)
         raise NotFoundError(
-            f"the index {index!r} keeps no profiles; give index={keeping}, or leave it out for what the graph tells"
+            f"the index {index!r} keeps no profiles; give index={keeping}, or leave it out for a profile from the graph"
         )
     try:
         found = keeper.profile(tx, context.snapshot, wanted)

@@ -379,7 +379,7 @@ class QueryPath:
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             waiting = (
-                f"{snapshot.waiting} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
+                f"{snapshot.waiting} session(s) are stored but not read yet: a write is going on, or was interrupted; resume() "
                 "completes them"
             )
             notes = [] if asked.moment is None else moment_notes(tx, asked.moment)

@@ -1,6 +1,6 @@
-"""What writing, searching and asking return: typed, frozen, ready to print or to serialise.
+"""The results of writing, searching and asking: typed, frozen, ready to print or to serialise.
 
-Also what a call cost (`usage`), and cutting evidence to a token budget and rendering it for a prompt.
+Here are also the cost of a call (`usage`), and the text of evidence for a prompt, within a token budget.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def usage(
 
 
 MOST_REFUSED = 20
-"""Statements of a chunk that its report names; `ChunkReport.skipped` has the reasons of all."""
+"""Most refused statements in the report of a chunk. `ChunkReport.skipped` has the reasons of all."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefusedStatement(Result):
-    """A statement of a model that was not kept, cut at 240 characters, the first turn it names, and why.
+    """A statement of a model that was not kept, cut at 240 characters, with the first turn it names and the reason.
 
-    What it says was found wanting: `text` is the model's, and may hold anything.
+    It failed a check: `text` comes from the model, and may hold anything.
     """
 
     text: str
@@ -144,9 +144,10 @@ class ChunkReport(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Doubt(Result):
-    """An earlier statement, the fact `fact_id`, which was `said` then, and which a new one `by` these turns may have ended.
+    """An earlier fact that a new statement may have ended.
 
-    `remember` with ``replaces=fact_id`` says that it has.
+    `fact_id` is the earlier fact, `said` its time, and `by` the turns of the new statement. `remember` with
+    ``replaces=fact_id`` ends it.
     """
 
     fact_id: str
@@ -157,11 +158,11 @@ class Doubt(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
-    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
+    """The result of writing a session. `unchanged`: nothing was new. `refused`: the turns that were not stored.
 
-    `added`, `merged` and `superseded` name facts by their statements (`FactView.statement`), and only what is new. When a
-    session grows, its last chunk is read again with the turns behind it, unless it was full; what an earlier write has named
-    of that chunk is not named again. A statement of two things may be superseded in each.
+    `added`, `merged` and `superseded` name facts by their statements (`FactView.statement`), and only what is new. When
+    a session grows, its last chunk is read again with the new turns, unless it was full. Facts that an earlier write
+    has named are not named again. A statement about two things may be superseded in each.
     """
 
     session_id: str
@@ -175,20 +176,21 @@ class IngestResult(Result):
     nodes_refreshed: int = 0
     """Summaries that were made before the write returned."""
     nodes_dirty: int = 0
-    """Summaries that the write was to make and could not. They are made when they are read, by `flush` or by `resume`."""
+    """Summaries that the write should have made and could not. They are made when they are read, by `flush` or by
+    `resume`."""
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
     redacted: int = 0
-    """Turns that redaction has changed, of those that were given."""
+    """The number of turns that redaction has changed."""
     replayed: bool = False
-    """The call came again with its idempotency key: nothing was written, and this is what the first one did, as far as
-    that is still there. What the first one cost, and its warnings, are not kept."""
+    """The same idempotency key came again. Nothing was written; this is the result of the first call, as far as it
+    still exists. Its cost and its warnings are not kept."""
     deferred: bool = False
-    """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
+    """The call only stored the turns (``defer=True``). `left` are the chunks that `resume` will read."""
     remembered: tuple[CorrectionView, ...] = ()
-    """The statements that were given with the turns; the `key` of each takes it back."""
+    """The statements that came with the turns. The `key` of each undoes it."""
     doubtful: tuple[Doubt, ...] = ()
-    """Earlier statements that these may have ended, if they were asked for, the likeliest first."""
+    """Earlier facts that these turns may have ended, the likeliest first. Empty unless `doubtful` was asked for."""
 
     @property
     def unchanged(self) -> bool:
@@ -212,7 +214,7 @@ class IngestResult(Result):
 
     @property
     def left(self) -> tuple[ChunkReport, ...]:
-        """The chunks that were not tried, as the budget did not reach them or the session was deferred; `resume` goes on with them."""
+        """The chunks that were not read: the budget was used up, or the session was deferred. `resume` reads them."""
         return tuple(chunk for chunk in self.chunks if chunk.status == "left")
 
     @property
@@ -241,7 +243,7 @@ class IngestResult(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FlushResult(Result):
-    """What a flush did, and what was done behind writes since the one before. `nodes_dirty` counts what could not be made."""
+    """What a flush did, with the background work since the last flush. `nodes_dirty` counts what could not be made."""
 
     nodes_refreshed: int = 0
     nodes_dirty: int = 0
@@ -280,13 +282,12 @@ def render(
     *,
     names_quoted: bool = False,
 ) -> str:
-    r"""Return one numbered line of evidence that a model or a person worded: the day it was said, the statement, and who said it how.
+    r"""Return one numbered line of evidence that a model or a person worded: day, statement, speaker and quotation.
 
     `note` tells what became of it since.
 
-    Nothing in a statement, name or quotation can end the line or its part of it: quotation marks in them have a
-    backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks, as every name
-    does with `names_quoted`.
+    No statement, name or quotation can end the line or its own part of it. Quotation marks inside get a backslash. A
+    name with a bracket, colon or quotation mark is put in quotation marks; with `names_quoted` every name is.
 
     >>> print(render(1, "8 May 2023", "Bob (work)", "Bob has a cat.", 'I said "cat".'))
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
@@ -306,13 +307,13 @@ def render_quote(
     note: str = "",
     names_quoted: bool = False,
 ) -> str:
-    r"""Return one numbered line of evidence that is what was said: the day, who said it, and the words.
+    r"""Return one numbered line of evidence in the speaker's own words: day, speaker and quotation.
 
     Args:
         number: of the line.
         said: the day on which it was said, or the days.
         spoken: a quotation, or a question and its bare answer; as in `render`, nothing in it can end its part of the line.
-        stated: the time that it states, in words; left out where the quotation has it.
+        stated: the time that it states, in words. It is left out if the quotation has it.
         statement: what it is found by, if that is to be shown.
         note: what else is to be known of it.
         names_quoted: put every name in quotation marks, as a name may read like an instruction.
@@ -326,7 +327,7 @@ def render_quote(
 
 
 def quotation(spoken: Sequence[SpokenText]) -> str:
-    """Return what was said in quotation marks; a question and its answer with their speakers.
+    """Return a quotation in quotation marks; for a question and its answer, with the speakers.
 
     >>> print(quotation([SpokenText("Ana", "Is it the 12th?"), SpokenText("Bob", "Yes.")]), quotation([SpokenText("Bob", "Hi.")]))
     Ana: "Is it the 12th?" – Bob: "Yes." "Hi."
@@ -354,7 +355,7 @@ def _notes(*notes: str) -> str:
 def render_summary(
     number: int, start: datetime, end: datetime | None, about: Sequence[str], turns: int, text: str
 ) -> str:
-    """Return one numbered line of a summary: its days, what it is a summary of, and the text, which nobody said.
+    """Return one numbered line of a summary: its days, what it sums up, and its text.
 
     Args:
         number: of the line.
@@ -407,33 +408,33 @@ _COLUMNS = ("said", "speaker", "what was said", "why", "score")
 class Evidence(Result):
     """One ranked piece of evidence.
 
-    `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
-    node, else ``"turn"``. `text` is what a person reads: what was said, a chat model's statement, or the summary. `spoken`
-    has what was said with its speakers: a turn, the sentences of it that local rules made a statement from, with those of a
-    long turn that answer, or a question and its bare answer; it is empty where a model worded the text. `quote`, `speaker` and `said` are those of the turn that
-    was ranked, which may be the question. `statement` is the text that a fact is found by. `start` and `end`
+    `kind` is ``"fact"`` if a fact stands for the turn, ``"memory"`` for the summary of an inner node, else ``"turn"``.
+    `text` is for people: the words of the turn, a chat model's statement, or the summary. `spoken` has the words with
+    their speakers: a turn, those sentences of it that a fact was made from or that answer, or a question and its short
+    answer. It is empty if a model worded the text. `quote`, `speaker` and `said` belong to the turn that was ranked,
+    which may be the question. `statement` is the text of the fact. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
-    `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
-    the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first,
-    whatever its score is, and `perhaps` whether that is no more than likely. `relevance`, in 0..1, is how likely it answers the
-    question, on one scale for all memories; None of a summary, and where the embedder or the language has no weights for it.
+    `score`. `path` leads from a root down to the leaf or node. For a turn that is the tree of its session, or the tree
+    in which browsing reached it. `why` is set if time order put it first, whatever its score, and `perhaps` if that is
+    only likely. `relevance`, in 0..1, is how likely it answers the question, on one scale for all memories. It is None
+    for a summary, and if there are no weights for the embedder or the language.
 
-    Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
-    the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
-    all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, `span` which leaves of its tree are beneath it,
-    as half-open ordinals from 1, if the tree is a partition of what was said, and `node_id` its number, which it keeps until the
-    trees are made anew; for other evidence these five are None.
+    A summary has no `quote` and no `speaker`. `start` and `end` are the node's interval, `said` is the time of the
+    last turn below it, and `sources` are the first 50 of those turns. Five fields are None for other evidence. `turns`
+    counts all turns below the node. `level` is its level, and `window` its calendar key (``"2024-W10"``), if it has
+    one. `span` has the numbers of its leaves, half-open and from 1, if the tree divides the whole conversation.
+    `node_id` is its number, which stays until the trees are rebuilt.
 
-    `corrected` is when a person put the statement in the place of what was said: `text` is theirs then, and `quote` what
-    was said. `pinned` is whether a person wants it among the evidence of every question; such a one that was not found has no
-    `scores`, and the `score` of the last one that was. Of a turn that also says what is hidden, `quote` is no more than what the fact was made from.
+    `corrected` is the time at which a person corrected the fact: `text` is then theirs, and `quote` still the turn's.
+    `pinned` evidence is shown for every question. If the search did not find it, it has no `scores`, and the `score`
+    of the last piece that was found. If a turn also has a hidden statement, `quote` has only the words of this fact.
 
-    `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
-    its words of time mean.
+    `stated` is the time that a fact itself states, or None, and `precision` how exact it is. `dates` are the meanings
+    of its time words.
 
-    `ended_by` are the turns that told what took the place of a state, which `end` is the end of; empty while it holds.
-    `said_each` is when the same speaker said these very words, the first time first. `echoes` is the turn that an
-    assistant's repeats without another word of content.
+    `ended_by` are the turns that ended a state at `end`; empty while it holds. `said_each` has all times at which the
+    same speaker said these very words, the first one first. `echoes` is the turn that an assistant's turn only
+    repeats.
     """
 
     text: str
@@ -469,9 +470,9 @@ class Evidence(Result):
     relevance: float | None = None
 
     def brief(self) -> dict[str, Any]:
-        """Return it for the wire as plain values: each text once, and nothing that is empty or explains the ranking.
+        """Return plain values for REST and MCP: each text once, and nothing empty or about the ranking.
 
-        `quote` and `statement` are there where `text` is another, and `spoken` where several turns were quoted.
+        It has `quote` and `statement` if they differ from `text`, and `spoken` if several turns are quoted.
         """
         left = {"scores", "path", "node_id", "span"}
         if self.quote == self.text:
@@ -492,17 +493,17 @@ class Evidence(Result):
 
     @property
     def read(self) -> str:
-        """The words that a step may rest on: the turn's, or of what was corrected the statement that holds."""
+        """The words for a later step: the turn's, or the corrected statement."""
         return self.text if self.corrected is not None or not self.quote else self.quote
 
     @property
     def leaves(self) -> str:
-        """Which leaves of its tree are beneath a summary, in words ("leaves 4 to 9"); empty where they have no numbers."""
+        """The leaves below a summary, in words ("leaves 4 to 9"); empty if they have no numbers."""
         return "" if self.span is None else f"leaves {ordinals(self.span)}"
 
     @property
     def place(self) -> tuple[str, str]:
-        """The session and the turn in which it was said, which stand first among its sources."""
+        """Its session and its turn, the first of its sources."""
         return self.sources[0].session_id, self.sources[0].turn_ids[0]
 
     def line(
@@ -515,7 +516,7 @@ class Evidence(Result):
         statements: bool = False,
         names_quoted: bool = False,
     ) -> str:
-        """Return it as a numbered line of `QueryResult.context`.
+        """Return a numbered line of `QueryResult.context`.
 
         Args:
             number: of the line.
@@ -555,7 +556,7 @@ class Evidence(Result):
         return " and ".join(days) if len(days) == 2 else f"{days[0]} to {days[-1]} ({len(times)} times)"
 
     def _stated(self, zone: tzinfo, words: str = "") -> str:
-        """Return the days that its words of time mean, or the time that a model took it to state, if that is not its own day."""
+        """Return the days its time words mean, or the time that a model read in it, if that is not its own day."""
         if self.dates or self.stated is None:
             return show_dates(
                 (*self.dates, *further_dates(words, self.said, zone, self.dates)), zone, self.said
@@ -583,7 +584,7 @@ def context_lines(
     names_quoted: bool = False,
     shown: Collection[int] | None = None,
 ) -> list[str]:
-    """Return evidence as the numbered lines of `QueryResult.context`; an empty one for an echo of what another line quotes.
+    """Return the numbered lines of `QueryResult.context`; an empty line for an echo of another one.
 
     Args:
         evidence: best first.
@@ -617,7 +618,7 @@ def _places(sources: Sequence[Source]) -> list[tuple[str, str]]:
 
 
 def _exact_enough(times: Collection[datetime]) -> str:
-    """Return how times of one day are written: one alone not at all, several to the minute, or to the second if need be."""
+    """Return the time format for turns of one day: none for a single turn, else minutes, or seconds if needed."""
     minutes = {(one.hour, one.minute) for one in times}
     return "" if len(times) < 2 else ", %H:%M" if len(minutes) == len(times) else ", %H:%M:%S"
 
@@ -626,7 +627,7 @@ def _exact_enough(times: Collection[datetime]) -> str:
 class QueryResult(Several[Evidence]):
     """The answer to `query`: ranked evidence, best first.
 
-    Iterating gives the evidence, and a result without any is false.
+    Iterate over a result for its evidence. A result without evidence is false.
     """
 
     _of = "evidence"
@@ -639,11 +640,11 @@ class QueryResult(Several[Evidence]):
     trace: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     timezone: str = "UTC"
-    """Whose days `context` shows."""
+    """The time zone of the days that `context` shows."""
 
     @property
     def top_facts(self) -> tuple[Evidence, ...]:
-        """The evidence for which a fact speaks, as the paper's artifact names it."""
+        """The evidence of the kind ``"fact"``, under the name in the paper's artifact."""
         return tuple(one for one in self.evidence if one.kind == "fact")
 
     @property
@@ -652,23 +653,23 @@ class QueryResult(Several[Evidence]):
         return self.plan.kind
 
     def brief(self) -> dict[str, Any]:
-        """Return it for the wire as plain values, without the plan and the trace, which explain it."""
+        """Return plain values for REST and MCP, without the plan and the trace."""
         told = {name: getattr(self, name) for name in ("question", "reference_date", "index", "timezone")}
         more = {"usage": self.usage, "warnings": self.warnings}
         return {**plain({**told, **more}), "evidence": [one.brief() for one in self.evidence]}
 
     def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
-        r"""Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
+        r"""Return the evidence as text for a prompt: dated quotations, one numbered line each, up to `max_tokens`.
 
-        A line has the day in the memory's configured zone, who said it, and what was said in quotation marks, with the
-        question in front of a bare answer, and the time that it states behind. Turns of up to 600 characters are quoted
-        whole, longer ones as in `Evidence.text`. What a chat model has made of it is shown as its statement, with the
-        quotation behind. A summary has its days, its level and window, and how many turns it stands for in front, and no
-        quotation. ``statements=True`` adds the statements that local rules have made, by which evidence is found.
+        A line has the day in the configured zone, the speaker, the quotation, and the time that it states. A short
+        answer comes with its question. Turns of up to 600 characters are quoted whole, and longer ones as in
+        `Evidence.text`. If a chat model made a statement, the line has the statement and then the quotation. A summary
+        has its days, level and window, and how many turns it sums up. ``statements=True`` adds the statements that
+        local rules made.
 
-        Tokens are estimated (`memforest.text.count_tokens`), as the model is not known here. The text is data,
-        and a prompt should treat it so: nothing in it can end its line or its quotation marks; its own line breaks are written
-        out as ``\n``.
+        Tokens are estimated (`memforest.text.count_tokens`), since the model is not known here. The text is data, and
+        your prompt should say so. Nothing in it can end its line or its quotation marks; line breaks inside become
+        ``\n``.
         """
         zone = zone_named(self.timezone)
         lines = context_lines(self.evidence, zone, statements=statements)
@@ -688,12 +689,13 @@ class QueryResult(Several[Evidence]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AskResult(Several[Evidence]):
-    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
+    """An answer with its citations. `answer` is None if the memory abstains; `reason` says why.
 
-    `score` is how sure the answerer is, in [0, 1]; None where it does not say, as a chat model. Without one it is the score
-    that `Config.answer_threshold` is compared with, also of an abstention. `nearest` is then the evidence that came nearest
-    to an answer, if there was any: something to show, and no answer. `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered. Iterating
-    gives the citations, and an abstention is false.
+    `score` is how sure the answerer is, in [0, 1], or None if it does not say, as with a chat model. Without a chat
+    model, `Config.answer_threshold` is compared with it, and an abstention has one too. `nearest` is then the evidence
+    that came nearest to an answer. You may show it, but it is not an answer. `usage` is the cost of the query and the
+    answer together. ``result.trace["answerer"]`` names the answerer. Iterate over a result for its citations; an
+    abstention is false.
     """
 
     _of = "citations"
@@ -707,7 +709,7 @@ class AskResult(Several[Evidence]):
     nearest: Evidence | None = None
 
     def brief(self) -> dict[str, Any]:
-        """Return it for the wire as plain values, without the evidence that it does not cite."""
+        """Return plain values for REST and MCP, without evidence that is not cited."""
         told = {name: getattr(self, name) for name in ("question", "answer", "reason", "score", "usage")}
         return {
             **plain({**told, "warnings": self.result.warnings}),

@@ -49,8 +49,8 @@ class TurnView(Result):
 class FactView(Result):
     """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended.
 
-    `text` is what a person reads: what was said where the fact was first learnt, or a chat model's statement; `spoken` is
-    what was said with its speakers, empty for a model's statement. `statement` is the text that it is found by, and
+    `text` is for people: the words in which the fact was first said, or a chat model's statement. `spoken` has the
+    words with their speakers, and is empty for a model's statement. `statement` is the text that it is found by, and
     `wordings` are all of those. `dates` are what its words of time mean: "last week" as the days of that week. See `Evidence`.
 
     `verdict` is what a person has decided of it: ``"pinned"``; ``"forgotten"`` or ``"corrected"``, which is not shown as true
@@ -157,13 +157,14 @@ class TimelineEntry(Result):
 class TreeView(Result):
     """A node as `memforest tree` draws it: `title` names the scope and `index` whose tree it is (roots only).
 
-    Where trees of several indexes are shown, the title names the index too. Where an index has names for nodes within its
-    trees, as ``"month 2024-05"``, the title of these is that name; `window` is the calendar key of a node that stands for a
-    calendar window. `leaves` counts those below the node.
+    Where trees of several indexes are shown, the title names the index too. If an index names the nodes in its trees,
+    as ``"month 2024-05"``, `title` is that name. `window` is the calendar key of a node for a calendar window.
+    `leaves` counts those below the node.
 
-    `summary` of a leaf is its item's text, of a fact as in `FactView`, of an exchange a line "speaker: text" for each turn, unless
-    it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources` the turns they are in, or those
-    of an exchange. `dirty` means that the summary waits for a refresh, in an index that keeps to the calendar for `advance`: one that is
+    The `summary` of a leaf is its text: for a fact as in `FactView`, for an exchange a line "speaker: text" for each
+    turn, unless it has its own summary. `quotes` are the words that a fact was taken from, and `sources` their turns,
+    or those of an exchange. `dirty` means that the summary waits for a refresh, in an index that keeps to the calendar
+    for `advance`: one that is
     not written yet has none there. A node with leaves below it and no `children` was not unfolded.
 
     `span` is which leaves of the tree are below the node, or which one it is, as half-open ordinals from 1: (1, 4) for the

@@ -134,7 +134,7 @@ LITTLE = 0.5
 """Share of known words below which it is said that there are few."""
 SAMPLE = 500
 """Turns of a memory that are looked at where all of them are not at hand."""
-_FIX = "give Config(embedder=...) a multilingual model, and the memory that one: rebuild(embedder=True)"
+_FIX = "give Config(embedder=...) a multilingual model, then call rebuild(embedder=True)"
 
 
 def known_of(embedder: Embedder | None) -> Known:
@@ -377,7 +377,7 @@ def _shown(context: ViewContext, wanted: TreeQuery) -> list[_Shown]:
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
     if wanted.node is not None and (scope is not None or name is not None):
-        raise InputError("tree(node=...) is of one node; leave out scope and index")
+        raise InputError("tree(node=...) shows one node; leave out scope and index")
     tx, snapshot, attached = context.tx, context.snapshot, context.attached
     forests = []
     for index in attached.of(tx) if name is None else [attached.get(snapshot.indexes, name)]:
@@ -388,7 +388,7 @@ def _shown(context: ViewContext, wanted: TreeQuery) -> list[_Shown]:
     found = [one for one in found if one.roots]
     if not found and wanted.node is not None:
         raise NotFoundError(
-            f"there is no node {wanted.node}; nodes of trees that have changed have other numbers"
+            f"there is no node {wanted.node}; when a tree changes, its nodes get other numbers"
         )
     if not found and scope is not None:
         of = "" if name is None else f" of the index {name!r}"

@@ -410,9 +410,9 @@ def ruled_out(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> str:
     """Return why no piece can answer, "" if one may: none mentions a name or event of the question."""
     for name in asked.unknown:
         if not any(piece.says(stem) for stem in lexical_tokens(name) for piece in pieces):
-            return f"nothing that was found mentions {name}"
+            return f"no evidence mentions {name}"
     if asked.anchor and not any(piece.says(stem) for stem in asked.anchor for piece in pieces):
-        return f"nothing that was found mentions {asked.event!r}"
+        return f"no evidence mentions {asked.event!r}"
     return ""
 
 
@@ -468,7 +468,7 @@ class LocalAnswerer:
         given = [(at, named(one)) for at, one in enumerate(evidence) if one.turns is None]
         given = ([one for one in given if one[1].logit is not None] or given)[:TOP]
         if not given:
-            why = "the evidence is summaries only, which are no statements to quote"
+            why = "the evidence has only summaries, which cannot be quoted"
             return Answer(None, reason=why if evidence else "no evidence")
         asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(given)))
         if plan.attribute is None and not spoken_of(asked, pieces):  # else who moved there lives there
@@ -478,7 +478,7 @@ class LocalAnswerer:
         # What a timeline leads with does not compete with the other values of that timeline.
         able = [piece for piece in able if piece.evidence.leads][:1] or able
         if not able:
-            why = why or "nothing that was found is about who and when the question asks"
+            why = why or "no evidence is about the person and the time of the question"
             return Answer(None, reason=why, nearest=pieces[0].index)
         scored, scorer = self.scored(asked, able, pieces)
         least = _scorers()[scorer]["answer"]["threshold"]

@@ -335,7 +335,7 @@ def _first_day(unit: Unit, day: date) -> date:
         "year": month.replace(month=1),
     }.get(unit)
     if first is None:
-        raise InputError(f"there is no calendar unit {shown(unit, 40)}; known: {', '.join(UNITS)}")
+        raise InputError(f"unknown calendar unit {shown(unit, 40)}; known: {', '.join(UNITS)}")
     return first
 
 

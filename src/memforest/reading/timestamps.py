@@ -101,7 +101,7 @@ def zone_named(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
         shown = repr(name[:_SHOWN])
-        raise ConfigError(f"no time zone is called {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
+        raise ConfigError(f"unknown time zone {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
 
 
 def parse_timestamp(
@@ -208,7 +208,7 @@ def _from_written(text: str, day_first: bool) -> datetime:
     except _UnknownZoneError:
         raise
     except _PARSER_FAULTS as exc:
-        raise ValueError("it is not a date that this library knows how to read") from exc
+        raise ValueError("its format is not known") from exc
     if first != second or first.tzinfo != second.tzinfo:
         raise ValueError("it lacks a year, a month or a day")
     stated = _YEAR_FIRST.match(text)
@@ -426,7 +426,7 @@ def learn_order(tx: Tx, config: Config, turns: Sequence[Turn]) -> list[str]:
         return []
     (words, turn), more = found[0], f" and {len(found) - 1} more" if len(found) > 1 else ""
     return [
-        f"{cut(repr(words), 40)} in turn {cut(repr(turn.id), 60)}{more}: nothing tells whether the day or the month comes "
+        f"{cut(repr(words), 40)} in turn {cut(repr(turn.id), 60)}{more}: it is unclear whether the day or the month comes "
         "first, so it dates nothing; set day_first (MEMFOREST_DAY_FIRST) to true or false"
     ]
 
@@ -438,6 +438,6 @@ def month_first_warning(times: Sequence[str], day_first: bool | None) -> tuple[s
         return ()
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return (
-        f"timestamp {shown(found[0])}{more}: nothing tells whether the day or the month comes first, and it was read "
+        f"timestamp {shown(found[0])}{more}: it is unclear whether the day or the month comes first, and it was read "
         "month first; set day_first (MEMFOREST_DAY_FIRST) to true or false",
     )

@@ -4,8 +4,8 @@ The change log says which rows to read. Rows that are new, gone or different are
 point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out equals a snapshot that is read
 from nothing, which is tested on random histories.
 
-Trees are functions of a snapshot. Those of an index are grown when a query first asks for them, and kept with the snapshot;
-the next snapshot begins with the forests of the one before, of which an index may take parts over.
+Trees are functions of a snapshot. The forests of an index are grown when a query first asks for them, and kept with
+the snapshot. The next snapshot begins with the forests of the one before, and an index may reuse parts of them.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def _named(index: Grower) -> Iterator[None]:
         if is_of_file(exc):
             raise
         raise IndexStateError(
-            f"the trees of the index {index.name!r} cannot be made: it {described(exc)}; the other indexes are not concerned"
+            f"the trees of the index {index.name!r} cannot be made: it {described(exc)}; the other indexes still work"
         ) from exc
 
 

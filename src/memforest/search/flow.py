@@ -1,7 +1,8 @@
 """From the nodes of any forest to those above and below them: sums, means, ancestors, and relevance along the edges.
 
-A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and `level` rises
-from a child to its parent, by one or by more. Rows may stand in any order, and there may be several trees. `Ascent` checks
+A forest is given as plain arrays with one row a node. `parent` has the row of the parent, or -1 for a root. `level`
+rises from a child to its parent, by one or more. Rows may stand in any order, and there may be several trees. `Ascent`
+checks
 them once, for many questions of one forest. Every step is a pass over arrays; what is returned depends on the rows alone.
 """
 

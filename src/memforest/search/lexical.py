@@ -1,8 +1,8 @@
 """The lexical leg: BM25 over the tokens that FTS5 indexes, with its postings held in memory.
 
 FTS5 is the durable, incremental inverted index. The scores are ours, because its own ``bm25()`` has fixed constants
-(k1 1.2, b .75): k1 .9 and b .4 are the values tuned for short passages in Anserini (https://github.com/castorini/anserini);
-on conversations they measured 0.7 recall@10 better than 1.2/.75.
+(k1 1.2, b .75). k1 .9 and b .4 are the values tuned for short passages in Anserini
+(https://github.com/castorini/anserini). On conversations they measured 0.7 recall@10 better than 1.2/.75.
 
 One term's rows come out of FTS5 a Python object at a time, which takes a tenth of a second for a name that half of a large
 memory holds. In memory a term's postings are two slices of two arrays. They are read once, from the text of the word

@@ -1,8 +1,9 @@
 """How likely evidence answers a question, in 0..1: `Evidence.relevance`.
 
-A small reader says it, of weights that `scripts/train_reading.py` fits on sentences written for it (`data/reading`): how likely the
-question asks for something that somebody has told (thanks, talk and orders do not) times how likely a statement answers it
-(`features`). It compares a question and a statement with what all of them share, so that memories of 10 and of 10,000 statements have
+A small model computes it, with weights that `scripts/train_reading.py` fits on sentences written for it
+(`data/reading`). It multiplies two probabilities: that the question asks for something told (thanks, talk and orders
+do not), and that a statement answers it (`features`). It compares a question and a statement with what all of them
+share, so that memories of 10 and of 10,000 statements have
 one scale. Weights belong to an embedder and to English; of another one, and of other languages, nothing is said.
 """
 

@@ -1,7 +1,7 @@
 """The snapshot that a query reads: turns, facts, states and mentions of one memory as arrays, as of one moment.
 
-It is read as a whole once (`load_snapshot`), in columns and blocks, without a copy of all rows, and from then on brought up
-to date by what was written (`memforest.search.cache`), by splices: tables of rows made from an older one and rows read.
+It is read as a whole once (`load_snapshot`), in columns and blocks, without a copy of all rows. Then each write
+updates it (`memforest.search.cache`) by splices: tables made from an older one and the new rows.
 Either way the result is the same, and it never changes.
 
 Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows beside it. Facts

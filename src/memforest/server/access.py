@@ -1,8 +1,9 @@
 """Access by keys and tokens: who asks, within which limits, with the memories of which tenant.
 
-Each tenant has a directory of its own below the server's, opened at need and closed when idle. The name of the directory is made
-of a hash of the tenant's exact name, as the file of a user is, so no name becomes a path, and two tenants have two directories on
-any file system. The bounds of the configuration hold over all tenants together: a memory that was used longest ago is closed
+Each tenant has a directory of its own below the server's, opened at need and closed when idle. The directory's name is
+a hash of the tenant's exact name, like the file name of a user. So no name becomes a path, and two tenants have two
+directories on any file system. The bounds of the configuration hold over all tenants together: a memory that was used
+longest ago is closed
 first, whosever it is, and a tenant of whom nothing is open is let go.
 
 Limits are counted in this process by `limits` (the extra ``[server]``); several server processes count apart.
@@ -162,7 +163,7 @@ class IssuerKeys:
         described = await self._fetch(issuer.rstrip("/") + DISCOVERY)
         if described.get("issuer") != issuer:
             raise IssuerUnavailableError(
-                "the issuer of tokens calls itself otherwise; --oidc-issuer should be exactly as it does"
+                "the issuer of tokens has another name; --oidc-issuer must be exactly that name"
             )
         where = described.get("jwks_uri")
         if not isinstance(where, str):
@@ -556,7 +557,7 @@ class Shares:
         with self._lock:
             if self._taken[tenant] + count > self._most:
                 raise RateLimitError(
-                    f"{self._most:,} {self._what} of this tenant at once are the most; try again when some have ended",
+                    f"this tenant has {self._most:,} {self._what} already, the most at once; try again when some have ended",
                     retry_after_s=SHARE_RETRY_S,
                 )
             self._taken[tenant] += count

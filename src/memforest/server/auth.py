@@ -198,7 +198,7 @@ class IssuerSettings(Settings):
         for name in ("audience", "scope_claim"):
             if not getattr(self, name).strip():
                 raise ConfigError(
-                    f"IssuerSettings({name}=...) is empty; name what tokens of this server have"
+                    f"IssuerSettings({name}=...) is empty; give the value that tokens for this server have"
                 )
         object.__setattr__(self, "default_scopes", tuple(self.default_scopes))
 
@@ -225,7 +225,7 @@ class AccessSettings(Settings):
             rate = getattr(self, name)
             if rate is not None and _RATE.fullmatch(rate) is None:
                 raise ConfigError(
-                    f"AccessSettings({name}={brief(rate)}) is no rate; write one such as '600/minute' or '10/second'"
+                    f"AccessSettings({name}={brief(rate)}) is not a rate; write one such as '600/minute' or '10/second'"
                 )
 
 
@@ -258,7 +258,7 @@ def may_bind(host: str, keyed: bool) -> None:
     """
     if not keyed and not is_loopback(host):
         raise ConfigError(
-            f"without a key memforest listens on this machine alone, not on {brief(host)}: make a key first "
+            f"without a key memforest listens on this machine only, not on {brief(host)}: make a key first "
             "(memforest keys create NAME), or give --oidc-issuer and --oidc-audience, or --host 127.0.0.1"
         )
 
@@ -271,7 +271,7 @@ def check_reachable(url: str, name: str) -> None:
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-        raise ConfigError(f"{name} should be an https address: its keys decide who is let in")
+        raise ConfigError(f"{name} must be an https address: its keys decide who may enter")
 
 
 KEY_HEADER = "X-API-Key"
@@ -404,9 +404,9 @@ TOLD: tuple[tuple[type[errors.MemForestError], int, str], ...] = (
     (
         errors.CorruptStoreError,
         503,
-        "the memory is damaged; `memforest maintain verify` says where, `memforest maintain repair` mends",
+        "the memory is damaged; `memforest maintain verify` says where, `memforest maintain repair` mends it",
     ),
-    (errors.StoreKeyError, 503, "the memory is encrypted otherwise than the server is set up for"),
+    (errors.StoreKeyError, 503, "the memory's encryption does not fit the server's key"),
     (errors.SchemaVersionError, 503, "another version of memforest wrote the memory"),
     (
         errors.IndexStateError,
@@ -418,8 +418,8 @@ TOLD: tuple[tuple[type[errors.MemForestError], int, str], ...] = (
         503,
         "the memory cannot be read or written; its disk or directory needs attention",
     ),
-    (errors.StoreError, 503, "the memory cannot be used just now; `memforest doctor` says why"),
-    (errors.BudgetError, 503, "what the call may spend on models is used up; what was made stays"),
+    (errors.StoreError, 503, "the memory cannot be used now; `memforest doctor` says why"),
+    (errors.BudgetError, 503, "the call's budget for models is used up; what was made stays"),
     (errors.ModelRequestError, 503, "the model does not accept this request: it may be too long"),
     (
         errors.StepError,
@@ -431,7 +431,11 @@ TOLD: tuple[tuple[type[errors.MemForestError], int, str], ...] = (
     (errors.ModelRefusedError, 503, "a model refuses the server's requests; its settings need attention"),
     (errors.ModelError, 503, "a model cannot be reached; what was received is stored, try again"),
     (errors.ConfigError, 422, "the server's configuration does not allow this"),
-    (errors.SomeUsersFailedError, 500, "it is done for all users but some; the server's log names them"),
+    (
+        errors.SomeUsersFailedError,
+        500,
+        "it failed for some users and was done for the others; the server's log names them",
+    ),
     (errors.MemForestError, 500, "the server could not do this; its log says more"),
 )
 """Class of an error, its HTTP status, and what is told of it, the first that fits; nothing where its message is about what was

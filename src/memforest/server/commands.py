@@ -1,6 +1,6 @@
-"""`memforest serve`, `inspect`, `keys` and `mcp`: the commands that run a server, or say who may use one.
+"""`memforest serve`, `inspect`, `keys` and `mcp`: run a server, and say who may use it.
 
-`serve` and `inspect` need ``memforest[server]``, `mcp` needs ``memforest[mcp]``; `keys` needs no extra, and no server that runs.
+`serve` and `inspect` need ``memforest[server]``, and `mcp` needs ``memforest[mcp]``. `keys` needs no extra and no running server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOST = "127.0.0.1"
 def _port(default: int) -> Callable[[Any], Any]:
     ports = click.IntRange(0, 65535)
     return click.option(
-        "--port", default=default, show_default=True, type=ports, help="0 is any that is free."
+        "--port", default=default, show_default=True, type=ports, help="Port; 0 takes any free one."
     )
 
 
@@ -58,13 +58,13 @@ def _extra(command: str, name: str) -> Iterator[None]:
 @command()
 @_port(0)
 @click.option(
-    "--open/--no-open", "opens", default=True, show_default=True, help="Open the browser, if there is one."
+    "--open/--no-open", "opens", default=True, show_default=True, help="Open a browser, if there is one."
 )
 def inspect(call: Call, port: int, opens: bool) -> None:
-    """Look into the memories of --dir in a browser, until Ctrl-C.
+    """Open the inspector in a browser, until Ctrl-C.
 
-    It listens on this machine alone. The address that it prints opens once, for whoever opens it first; with --user it shows
-    that user alone.
+    It shows the memories of --dir, or with --user only one. It listens on this machine only. The address it prints
+    works once, for whoever opens it first.
     """
     with _extra("inspect", "server"):
         from memforest.server.serving import listen, url_of
@@ -72,12 +72,12 @@ def inspect(call: Call, port: int, opens: bool) -> None:
     from memforest.memory.forest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
-    listening = listen(HOST, port, "--port 0 takes any that is free")
+    listening = listen(HOST, port, "--port 0 takes any free one")
     access = TicketAccess(forest, user=call.user, owned=True)
     url = f"{url_of(HOST, listening)}/ui/enter?ticket={access.word}"
 
     def ready() -> None:
-        at, once = f"The inspector is at {url}", "This address opens once. Ctrl-C ends it."
+        at, once = f"The inspector is at {url}", "This address works once. Ctrl-C ends the inspector."
         _announce(call, {"url": url, "pid": os.getpid()}, at, once)
         if opens and _has_screen():
             webbrowser.open(url)
@@ -134,19 +134,16 @@ def _has_screen() -> bool:
 
 @group()
 def keys(call: Call) -> None:
-    """Make, list and revoke the keys of a server.
+    """Create, list and revoke the keys of a server.
 
-    Of the server of --dir. What is changed holds there within 5 seconds, without a restart. As soon as a key was ever made,
-    nobody is let in without one.
+    The keys are for the server of --dir. A running server sees a change within 5 seconds. As soon as you create the first key, every request needs a key.
     """
 
 
 @command(group=keys)
 @click.argument("name")
 @takes(
-    "--tenant",
-    of="TENANT",
-    help="Whose memories it is for; those directly in the directory, which are nobody's tenant, by default.",
+    "--tenant", of="TENANT", help="The tenant whose memories it opens. Default: the directory's own memories."
 )
 @click.option(
     "--scope",
@@ -154,17 +151,17 @@ def keys(call: Call) -> None:
     metavar="SCOPES",
     default="read,write",
     show_default=True,
-    help="What it allows, with commas: read, write, delete, admin.",
+    help="What it allows, separated by commas: read, write, delete, admin.",
 )
 @takes(
     "--expires",
     of="DURATION",
-    help="How long it can be used: hours, days or weeks, such as 12h, 90d, 4w. For ever by default.",
+    help="How long it works, in hours, days or weeks: 12h, 90d, 4w. Default: no end.",
 )
 def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str | None) -> None:
-    """Make a key, and show it: this once, as only its hash is stored.
+    """Create a key, and show it. You see it only once, since only its hash is stored.
 
-    With --user it sees that user alone (MEMFOREST_USER is not read here). NAME is what lists call it.
+    With --user it opens the memory of that user only; MEMFOREST_USER is not read here. `keys list` shows its NAME.
     """
     from memforest.server.keys import read_lifetime, read_scopes
 
@@ -186,7 +183,7 @@ def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str 
         only = "" if view.user is None else f", user {clean(view.user, 60)} alone"
         until = "" if view.expires is None else f", until {view.expires:%Y-%m-%d %H:%M} UTC"
         what = f"For {tenant}{only}: {', '.join(view.scopes)}{until}"
-        call.remark(screen, f"{what}. Keep it: it is not shown again.")
+        call.remark(screen, f"{what}. Copy it now: it is not shown again.")
 
     call.settled_user = user
     call.show(data, draw)
@@ -194,7 +191,7 @@ def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str 
 
 @command("list", group=keys)
 def list_(call: Call) -> None:
-    """List all keys that were ever made: id, name, state, tenant, user, scopes, and when each was used last."""
+    """List all keys, with their state, tenant, user, scopes and last use."""
     from memforest.times import system_clock
 
     with _store(call) as store:
@@ -204,7 +201,7 @@ def list_(call: Call) -> None:
 
     def draw(screen: Screen) -> None:
         if not found:
-            screen.line("No key was ever made here; `memforest keys create NAME` makes one.")
+            screen.line("There are no keys yet. `memforest keys create NAME` makes one.")
             return
         _draw(screen, [(one, one.state(now)) for one in found])
 
@@ -213,9 +210,9 @@ def list_(call: Call) -> None:
 
 @command(group=keys)
 @click.argument("which", metavar="KEY")
-@flag("--erase", help="Also erase its name, tenant and user, as when the user is deleted.")
+@flag("--erase", help="Erase its name, tenant and user too.")
 def revoke(call: Call, which: str, erase: bool) -> None:
-    """Revoke a key, by its id or name, for good; who uses it is refused from then on."""
+    """Revoke a key for good, by its id or name."""
     with _store(call) as store:
         gone = store.revoke(which, erase=erase)
     call.show(gone, lambda screen: screen.line(f"Revoked {gone.id}{gone.name and ' '}{clean(gone.name)}."))
@@ -244,17 +241,17 @@ def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
 
 
 NONE = "none"
-"""What is written for a claim that is not read, or a limit that there is not."""
+"""The value for a claim that is not read, or for no limit."""
 
 TOOLS = ("read", "default", "full", "openai")
-"""Profiles of MCP's tools, as `memforest.server.mcp` has them; here so that help imports nothing of an extra."""
+"""Profiles of MCP tools, as `memforest.server.mcp` has them. They stand here so that ``--help`` needs no extra."""
 
-_ISSUER = "Also take the tokens of this OpenID Connect issuer. [MEMFOREST_OIDC_ISSUER]"
-_AUDIENCE = "What such tokens must name as their audience: this server. [MEMFOREST_OIDC_AUDIENCE]"
-_TENANT = 'The claim that names the tenant; "none": all are for the directory\'s own memories.'
-_USER = 'The claim that names the only user that a token sees; "none": tokens see their whole tenant.'
-_SCOPE = "The claim that holds scopes such as memforest:read; a token without any may read."
-_RATE = 'Most requests of one {}; "none" for any number.'
+_ISSUER = "Accept tokens of this OpenID Connect issuer too. [MEMFOREST_OIDC_ISSUER]"
+_AUDIENCE = "The audience that such tokens must name. [MEMFOREST_OIDC_AUDIENCE]"
+_TENANT = 'The claim with the tenant; "none": tokens open the directory\'s own memories.'
+_USER = 'The claim with the user whose memory a token opens; "none": all of its tenant.'
+_SCOPE = "The claim with scopes such as memforest:read; without one, a token may only read."
+_RATE = 'Most requests of one {}; "none" for no limit.'
 _INGESTS = "Most ingests of one tenant at once."
 
 
@@ -287,7 +284,7 @@ def read_access(options: Mapping[str, Any]) -> AccessSettings:
     issuer, audience = options["oidc_issuer"], options["oidc_audience"]
     if bool(issuer) != bool(audience):
         raise click.UsageError(
-            "--oidc-issuer and --oidc-audience go together: a token for another service is none for this one"
+            "give both --oidc-issuer and --oidc-audience: a token for another service must not work here"
         )
     own = None
     if issuer and audience:
@@ -304,30 +301,33 @@ def _or_none(given: str) -> str | None:
 
 @command()
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Any but this machine's needs a key.",
 )
 @_port(8420)
 @access_options
-@click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
+@click.option("--address", metavar="URL", help="The server's public address, if it is behind a proxy.")
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="HOST",
-    help="What requests may call this server, beside this machine's names, as memory.example:*.",
+    help="A host name that requests may use for this server, e.g. memory.example:*.",
 )
 @click.option(
     "--allow-origin",
     "origins",
     multiple=True,
     metavar="ORIGIN",
-    help="Pages that may use REST from a browser, as https://app.example.",
+    help="A web origin that may call REST from a browser, e.g. https://app.example.",
 )
 @click.option(
     "--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp."
 )
 @click.option(
-    "--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools /mcp has."
+    "--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="The tools of /mcp."
 )
 @click.option("--ui/--no-ui", default=True, show_default=True, help="Serve the inspector at /ui.")
 @click.option(
@@ -335,13 +335,13 @@ def _or_none(given: str) -> str | None:
     type=click.Choice(("requests", "warnings")),
     default="warnings",
     show_default=True,
-    help="What is logged on standard error; never a text, a user or a key.",
+    help="What to log on standard error. No log has texts, users or keys.",
 )
 def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None:
-    """Serve the memories of --dir: REST, MCP and the inspector.
+    """Serve the memories of --dir over REST and MCP, with the inspector.
 
-    Without a key it listens on this machine alone; `memforest keys create` makes one. It ends within 30 seconds of Ctrl-C or
-    SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
+    Without a key it listens on this machine only. `memforest keys create` makes a key. After Ctrl-C or SIGTERM the
+    server stops within 30 seconds, and after the second one at once. The next start finishes unfinished ingest jobs.
     """
     with _extra("serve", "server"):
         from memforest.server.access import KeyedAccess
@@ -351,7 +351,7 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         from memforest.store.directory import make_directory
     if call.user is not None and not call.user_from_environment:
         raise click.UsageError(
-            "a server is for all users; `memforest keys create NAME --user USER` makes a key of one"
+            "a server is for all users; `memforest keys create NAME --user USER` makes a key for one"
         )
     own = {name: options[name] for name in ("origins", "hosts", "address", "mcp", "tools", "ui")}
     settings = ServerSettings(host=host, access=read_access(options), **own)
@@ -375,11 +375,11 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
             {"url": url, "host": host, "port": where, "pid": os.getpid(), "serves": parts},
             f"memforest serves {clean(str(call.folder))} at {url}",
             *(f"{name}: {url}{path}" for name, path in parts.items()),
-            "Ctrl-C ends it.",
+            "Ctrl-C stops it.",
         )
 
     if not run(app, settings, listening, ready):
-        raise StopCommand("the server could not be started; its log says why")
+        raise StopCommand("the server could not start; its log says why")
 
 
 def with_log(what: str) -> None:
@@ -403,15 +403,17 @@ def with_log(what: str) -> None:
 
 
 @command()
-@click.option("--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools.")
 @click.option(
-    "--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, on loopback only."
+    "--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="The tools to offer."
+)
+@click.option(
+    "--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, on this machine only."
 )
 def mcp(call: Call, tools: Any, address: str | None) -> None:
-    """Give an agent this memory, by the Model Context Protocol.
+    """Give an agent this memory over the Model Context Protocol.
 
-    Without --http it speaks over standard input and output, as hosts start it; see docs/mcp.md. With
-    --user it serves that user alone, and tools have no argument for it.
+    Without --http it uses standard input and output, as most hosts expect; see docs/mcp.md. With --user it serves
+    only that user, and the tools have no argument for the user.
     """
     with _extra("mcp", "mcp"):
         from mcp.server import mcpserver  # noqa: F401
@@ -436,10 +438,10 @@ def _place(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise click.BadParameter("give HOST:PORT, as 127.0.0.1:8421", param_hint="--http")
+        raise click.BadParameter("give HOST:PORT, e.g. 127.0.0.1:8421", param_hint="--http")
     if not is_loopback(host):
         raise click.BadParameter(
-            f"{host} is not this machine alone, and `memforest mcp` asks for no key; `memforest serve` has keys",
+            f"{host} is open to other machines, and `memforest mcp` has no keys; use `memforest serve`",
             param_hint="--http",
         )
     return host, int(port)
@@ -460,6 +462,6 @@ async def _serve_mcp(call: Call, tools: Any, place: tuple[str, int] | None) -> N
             return
         from memforest.server.serving import listen, serve_app, url_of
 
-        with closing(listen(*place, "--http takes another port, 0 for any that is free")) as listening:
+        with closing(listen(*place, "--http takes another port, or 0 for any free one")) as listening:
             call.complain(f"serving {url_of(place[0], listening)}/mcp (Ctrl-C ends it)")
             await serve_app(http_app(access, user=call.user, tools=tools).alone("/mcp"), listening)

@@ -1,9 +1,9 @@
 """Ingest jobs: `Intake` accepts sessions of many users, makes memory of them in the background, and tells how far it is.
 
 The sessions of a job are stored durably in the memories before the job is, and the job before it is acknowledged. What is left
-is that `resume` reads them, user by user and within bounds. A job is one row, which says how far that is, and nothing else is
-known of it: any server of a directory accepts jobs, tells of them and cancels them, and the one that holds the lock works on
-them. When its process ends, another takes the lock.
+is that `resume` reads them, user by user and within bounds. A job is one row, which holds its whole state. Any server
+of a directory accepts, shows and cancels jobs. The one that holds the lock works on them. When its process ends,
+another takes the lock.
 
 The file holds counts, states and digests: no text, user id or session id. Users are the hash that ends the name of their file.
 """
@@ -277,7 +277,7 @@ def user_of(directory: Path, found: str, key: Key | None) -> str:
     for path in memory_files(directory):
         if path.name.endswith(f"-{found}.db") and (user_id := owner_of(path, key)):
             return user_id
-    raise errors.NotFoundError("the user has no memory any more")
+    raise errors.NotFoundError("the user's memory was deleted")
 
 
 def key_digest(who: Principal, key: str) -> str:
@@ -498,9 +498,9 @@ class Intake:
         """
         await self.start()
         if self._draining:
-            raise errors.StoreClosedError("the server is ending; send it again when it is back")
+            raise errors.StoreClosedError("the server is stopping; send the request again when it is back")
         if not 1 <= len(requests) <= MOST_SESSIONS:
-            raise errors.InputError(f"{len(requests)} sessions; send 1 to {MOST_SESSIONS}")
+            raise errors.InputError(f"the request has {len(requests)} sessions; send 1 to {MOST_SESSIONS}")
         job = Job(secrets.token_hex(16), who.tenant, _owner(who), to_ms(self._clock()), len(requests))
         if budget is not None:
             job.budget = (budget.max_calls, budget.max_tokens)
@@ -516,7 +516,7 @@ class Intake:
                 problems = await self._store(who, job, requests)
                 found = await self._run(self._rows.add, job)
         if found.request != job.request:
-            raise errors.IdempotencyError("the idempotency key came with other sessions; take another")
+            raise errors.IdempotencyError("the idempotency key was used with other sessions; use another")
         self._came.set()
         return found.view(problems if found is job else None)
 
@@ -561,7 +561,7 @@ class Intake:
         await self.job(who, job_id)
         if self._watching[who.tenant] >= MOST_WATCHERS:
             raise errors.RateLimitError(
-                f"{MOST_WATCHERS} connections follow jobs already", retry_after_s=10.0
+                f"{MOST_WATCHERS} connections follow jobs already, the most at once", retry_after_s=10.0
             )
         return self._changes(who, job_id, after)
 
@@ -631,7 +631,7 @@ class Intake:
         most = self.bounds.most_open
         unfinished = await self._run(self._rows.unfinished)
         if sum(one.tenant == tenant for one in unfinished) >= most:
-            raise errors.RateLimitError(f"{most} jobs are unfinished already", retry_after_s=5.0)
+            raise errors.RateLimitError(f"{most} jobs are unfinished, the most at once", retry_after_s=5.0)
 
     async def _store(
         self, who: Principal, job: Job, requests: Sequence[Mapping[str, Any]]

@@ -134,9 +134,9 @@ def read_scopes(given: str | Collection[str]) -> frozenset[Scope]:
     names = re.split(r"[\s,]+", given.strip()) if isinstance(given, str) else list(given)
     known = get_args(Scope)
     if wrong := sorted(set(names) - set(known)):
-        raise InputError(f"there is no scope {cut(repr(wrong[0]), 40)}; there are: {', '.join(known)}")
+        raise InputError(f"unknown scope {cut(repr(wrong[0]), 40)}; known: {', '.join(known)}")
     if not names:
-        raise InputError(f"a key needs at least one scope of {', '.join(known)}")
+        raise InputError(f"a key needs at least one of the scopes {', '.join(known)}")
     return frozenset(cast("list[Scope]", names))
 
 
@@ -152,7 +152,7 @@ def read_lifetime(given: str) -> timedelta:
     """
     found = _LIFETIME.fullmatch(given.strip().lower())
     if found is None or not int(found[1]):
-        raise InputError(f"{cut(repr(given), 40)} is no duration; give hours, days or weeks: 12h, 90d, 4w")
+        raise InputError(f"{cut(repr(given), 40)} is not a duration; give hours, days or weeks: 12h, 90d, 4w")
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -200,7 +200,7 @@ class KeyStore:
             raise InputError(f"the name of a key has at most {MOST_NAME_CHARS} printable characters")
         if name.startswith(PREFIX) or _ID.fullmatch(name):
             # It is shown in lists, and `revoke` takes names, ids and keys alike.
-            raise InputError("the name of a key is none that could be a key or the id of one; give another")
+            raise InputError("the name looks like a key or a key's id; give another")
         for what, one in (("tenant", tenant), ("user", user)):
             if one is not None:
                 check_id(one, what)
@@ -367,7 +367,7 @@ class KeyStore:
                     conn.execute(f"PRAGMA user_version = {VERSION}")
         if conn.column("PRAGMA user_version") != [VERSION]:
             raise SchemaVersionError(
-                f"{self.path.name!r} was written by another version of memforest; use that one, or make the keys anew"
+                f"{self.path.name!r} was written by another version of memforest; use that one, or make new keys"
             )
 
 

@@ -93,7 +93,7 @@ def _only(scope: Scope, name: bytes, *, missing: str | None = None) -> str | Non
 
 
 BACKLOG = 2048
-OTHERS = "--port takes another one (0 for any that is free), --host another address"
+OTHERS = "--port takes another port (0 for any free one), --host another address"
 
 
 def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
@@ -115,7 +115,7 @@ def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
             found = [one for one in found if is_loopback(str(one[4][0]))]
             if not found:
                 raise ConfigError(
-                    f"{host} is not this machine here (see the hosts file); --host 127.0.0.1 is"
+                    f"the hosts file does not name {host} as this machine; use --host 127.0.0.1"
                 )
         family, kind, protocol, _, address = found[0]
         made = socket.socket(family, kind, protocol)
@@ -192,7 +192,7 @@ class ServerSettings(Settings):
         """Raise for a wrong address; make lists immutable."""
         if self.address is not None and not _is_web_address(self.address):
             raise ConfigError(
-                f"ServerSettings(address={brief(self.address)}) is no address; write one such as 'https://memory.example'"
+                f"ServerSettings(address={brief(self.address)}) is not an address; write one such as 'https://memory.example'"
             )
         for name in ("origins", "hosts"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -214,9 +214,7 @@ KEEP_ALIVE_S = 30
 MOST_HEADER_BYTES = 64 * 1024
 MOST_CONNECTIONS = 500
 """More get 503; half of the files that a process may have open by default stay for memories."""
-ENDING = (
-    "the server is ending, and this was cut off; what was stored stays, send it again when the server is back"
-)
+ENDING = "the server is stopping and cut this request off; what was stored stays. Send it again when the server is back"
 LATE_S = 2.0
 """How long before the end of all patience the process is ended by force."""
 

@@ -1,7 +1,7 @@
 """What models made, under the digest of what they were asked: replies to chunks, verdicts, summaries, placements.
 
-A row is known by 16 bytes that follow from what was asked, whatever row it was asked for: a restart, a rebuild, a merge and an
-import find what was made before, and pay for nothing twice. What made it stands beside it, so that a memory which is opened
+A row is known by 16 bytes that follow from the request alone. A restart, a rebuild, a merge or an import finds what
+was made before, and pays for nothing twice. What made it stands beside it, so that a memory which is opened
 without its model shows what the model wrote, and another model is asked again.
 
 | step | the digest is of | the text |

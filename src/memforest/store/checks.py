@@ -1,8 +1,8 @@
 """Consistency checks that SQL alone can do: damage to the file, and rows that are impossible or contradict each other.
 
-Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see: a changed
-value that could as well have been stored (a display name's spelling, a role, the attribute or value of a state, a
-negation, a session's metadata, when something was stored, what was spent).
+Each check is a query of the rows that are wrong, and the message that their columns fill. No check can see a changed
+value that is just as possible. Examples are a display name's spelling, a role, the attribute or value of a state, a
+negation, a session's metadata, a time of storing, or what was spent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One memory's database: connections, transactions, forks, and the schema of the file.
 
-One file per user. Writes are short ``BEGIN IMMEDIATE`` transactions on one connection behind a lock; reads run on other
-connections inside a read transaction, so a reader sees one state of the whole database and never waits for a writer
-(WAL). No transaction may be held across a model call.
+One file per user. Writes are short ``BEGIN IMMEDIATE`` transactions on one connection behind a lock. Reads run on
+other connections inside a read transaction. A reader sees one state of the whole database, and never waits for a
+writer (WAL). No transaction may be held across a model call.
 
 No SQLite connection crosses a fork, and no thread is inside SQLite while one happens. SQLite keeps, per process and
 file, which locks it holds. A forked child inherits that knowledge but not the locks, also for connections that it opens

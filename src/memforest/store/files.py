@@ -329,8 +329,8 @@ class DatabaseFile:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
         if identity_of(self.path) != self.identity:
             raise StoreReplacedError(
-                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
-                "there now, and the next call opens that"
+                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to the new "
+                "file, and the next call opens it"
             )
 
     def require_key_in_use(self) -> None:
@@ -655,7 +655,7 @@ def _refuse(target: Path, overwrite: bool) -> None:
         raise InputError(f"{str(target)!r} is a directory; name a file in it")
     if not overwrite and (target.exists() or target.is_symlink()):
         raise InputError(
-            f"{str(target)!r} is there already; name another file, or overwrite it (overwrite=True)"
+            f"{str(target)!r} exists already; name another file, or overwrite it (overwrite=True)"
         )
     if not target.parent.is_dir():
         raise InputError(f"there is no directory {str(target.parent)!r}; make it, or name another")

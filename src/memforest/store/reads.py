@@ -1,7 +1,7 @@
 """Reads of many rows: the columns of a snapshot, what stands behind hits, and what was written to a memory since a time.
 
-Facts that are hidden (forgotten, or corrected by another) are not among the columns, nor what they support, name or assert,
-unless they are asked for: what was held at an earlier moment may have been hidden since.
+Hidden facts (forgotten, or corrected by another) are left out of the columns, with what they support, name or assert.
+They can be asked for, because an earlier moment may still have shown them.
 
 Writes are read oldest first, each kind by its index, a bounded number of rows. Their order is total: by time, then by kind,
 then by row; so whoever has read up to a place goes on behind it.

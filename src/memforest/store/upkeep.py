@@ -4,9 +4,10 @@
 transaction all pages are of one state, so no writer makes it begin anew.
 Source: https://www.sqlite.org/backup.html, https://www.sqlite.org/wal.html.
 
-`recrypt` encrypts a memory's file, decrypts it, or gives it another key. The file is copied to a new one beside it, the
-copy is compared with it row by row and takes its place by a renaming; so at any moment there is a whole file under its
-name, and its salt says what that may be (`memforest.store.files`). Meanwhile nobody else has the file open: SQLite's
+`recrypt` encrypts a memory's file, decrypts it, or gives it another key. The file is copied to a new one beside it.
+The copy is compared with it row by row, and takes its place by a renaming. At any moment there is a whole file under
+its name, and its salt says what that may be (`memforest.store.files`). Meanwhile nobody else has the file open:
+SQLite's
 exclusive lock is held, which no other connection in any process lets be taken. In the end the bytes of the old file are
 overwritten. After a crash the same call finishes what is left. Whoever waits for the lock has the old file open, and
 finds it overwritten; see `Database._open_writer`.
@@ -265,7 +266,7 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
                 raise CorruptStoreError(f"{db.path.name!r} is damaged, and no backup was made: {found}")
             if _contents(tx) != contents:
                 raise CorruptStoreError(
-                    f"the copy of {db.path.name!r} is not what was copied; is the disk sound?"
+                    f"the copy of {db.path.name!r} differs from the original; check the disk"
                 )
             damaged = tuple(one.name for one in damaged_turns(tx).values())
     finally:

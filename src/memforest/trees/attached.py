@@ -46,7 +46,7 @@ def make_index(name: str, *settings: Any) -> Index:
     """
     found = INDEXES.get(name)
     if found is None:
-        raise ConfigError(f"index={name!r} is unknown; known: {', '.join(INDEXES)}")
+        raise ConfigError(f"unknown index {name!r}; known: {', '.join(INDEXES)}")
     made: Any = None
     for given in settings or (None,):
         made = read_index_settings(name, found.Settings, given, made)
@@ -125,7 +125,7 @@ class Attached:
             except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
                 raise CorruptStoreError(
                     f"the settings of the index {row.name!r} in the file cannot be read: {exc}; drop_index({row.name!r}) "
-                    f"and add_index({row.name!r}) make it anew"
+                    f"and add_index({row.name!r}) make it again"
                 ) from exc
             self._made[key] = make_index(row.name, kept)
         return self._made[key]
@@ -155,7 +155,7 @@ class Attached:
             raise NotFoundError(f"this memory has no index {name!r}; it has: {has}")
         if len(rows) == 1:
             raise ConfigError(
-                f"{name!r} is the only index of this memory, and without one it cannot be searched; "
+                f"{name!r} is the only index of this memory, and a memory needs one for searches; "
                 "add another one first"
             )
         meta.remove_index(tx, name)

@@ -1,11 +1,11 @@
 """Planned and model-guided browse (paper §4.3, §6.2): what to look for in each recalled tree, and where to go down.
 
 Recall, then at most one call of a planner, which gives each tree sub-queries of its own, then a way down for every
-tree and sub-query. A browser is asked level by level, about all trees at once: which level a call is made for does
-not depend on how fast others are answered, so that limits fall on the same trees every time. What a model cannot
-do is done by embedding, tree by tree, and noted in the trace; a query never fails for want of a model. Whoever steers (a
-model, or the similarity to a sub-query) orders the children of a level, and what counts of a leaf is its place on each
-level of its path, so that the leaves of trees that were browsed in different ways can be compared.
+tree and sub-query. A browser is asked level by level, about all trees at once. The order of calls does not depend on
+how fast they are answered, so limits always fall on the same trees. What a model cannot
+do is done by embedding, tree by tree, and noted in the trace; a query never fails for want of a model. A model, or the
+similarity to a sub-query, orders the children of a level. A leaf counts by its place on each level of its path. This
+makes leaves comparable that were browsed in different ways.
 
 No transaction is open while a model is asked. The trees' shape is that of one snapshot, the texts are read from the
 store when they are needed, and leaves are handed on by node id: what is gone by then is left out.

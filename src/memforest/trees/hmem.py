@@ -1,7 +1,8 @@
 """The hmem index: events joined by likeness within windows of the calendar, consolidated from week to year (H-Mem).
 
-A question is taken apart before it is searched. With a model: one plan, then sub-queries in waves, all that wait for nothing
-more at once; for each one call that answers it from its first evidence, and one more where a follow-up is asked. Answers join
+A question is taken apart before it is searched. With a model there is one plan, then sub-queries in waves. A wave has
+all sub-queries that wait for nothing more. Each takes one call that answers it from its first evidence, and one more
+for a follow-up. Answers join
 the text of the sub-queries that need them. Without: the sub-queries of rules, and one further question about an entity that a
 question describes, and whose name the graph has. "What does Ana's sister study?" names nobody but Ana; where a relation of
 hers is called so and leads to one entity alone, that is asked for by name: "What does Lucía study?". What fails of a model

@@ -89,8 +89,9 @@ class HMemSettings(Settings):
     """How alike is alike, on three levels: ``"calibrated"``, as measured for the embedder; the paper's .8 .7 .6, its
     ``"strict"`` .9 .8 .7 and ``"loose"`` .7 .6 .5; or three numbers."""
     compare: Literal["founder", "text"] = experimental("founder")
-    """By which vector memories of weeks and months are compared: of the event that began them, so that the trees follow from what
-    is stored, or of what they say, as in the paper, once that is made. Events are compared by their own."""
+    """The vector by which memories of weeks and months are compared. It is that of the event that began them, so the
+    trees follow from what is stored. Or it is that of their text, as in the paper, once it is made. Events are
+    compared by their own."""
     cap: Count = experimental(CAP)
     """Most nodes of a window that one is compared with: those right before it."""
     words: Sequence[Count] = experimental((120, 180, 240))

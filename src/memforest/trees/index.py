@@ -4,8 +4,8 @@ An index is a way to read what was said. It is listed in `memforest.trees.attach
 Its trees are grown from a snapshot and stored nowhere. `Host` is its access to models, other threads and missing summaries, for
 work that may wait. What a search passes is in `memforest.search.filters`.
 
-Here are also the modes of a query, the parts of a browse plan that are used (paper §4.3, §6.2), and inner nodes as evidence:
-the turns beneath them, and whether they pass the time filters.
+Here are also the modes of a query, and the parts of a browse plan that are used (paper §4.3, §6.2). Inner nodes as
+evidence are here too: their turns, and whether they pass the time filters.
 """
 
 from __future__ import annotations

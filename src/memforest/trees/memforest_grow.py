@@ -7,9 +7,9 @@ fact with a vector stands in one scene, and may stand in a second.
 A scene is what is like its *pivot*, a fact. Facts are taken in an order that follows from what they say; one that is not like
 any pivot so far becomes one itself, and every fact joins the pivot that it is most like, one near in time being preferred
 (pivot clustering; Ailon, Charikar and Newman 2008, https://doi.org/10.1145/1411509.1411513). So scenes do not depend on what
-came when, and a fact more or less moves few others. Likeness is measured from the *background*, the mean of the first facts in
-that order: what all of a memory's facts share, such as the names of its two speakers and what an embedder puts into any text,
-is taken off first. A scene that is too large gets pivots that are less alike. No model is called.
+came when, and a fact more or less moves few others. Likeness is measured from the *background*, the mean of the first
+facts in that order. This removes what all facts of a memory share, such as the names of its two speakers, and what an
+embedder puts into any text. A scene that is too large gets pivots that are less alike. No model is called.
 
 Sources of the constants: MemForest paper §6.1 (moderate fan-out) and the reference configuration (session 3, entity 8,
 scene 10; three facts in two sessions; scenes of at most 60; recall.top_k 10, beam_width 10, bu_top_m 30).
@@ -67,8 +67,8 @@ class MemForestSettings(Settings):
     scene_k: FanOut = 10
     """Most children of a node in a scene's tree. At least 3."""
     packing: Literal["anchored", "paper"] = experimental("anchored")
-    """Where nodes end: ``"anchored"``, where the leaves say so, so that a leaf in the middle renews few nodes; ``"paper"``,
-    where they are full, from the left, as in a tree that grows to the right."""
+    """Where nodes end. ``"anchored"``: where the leaves say so; a new leaf in the middle then renews few nodes.
+    ``"paper"``: where they are full, from the left, as in a tree that grows to the right."""
     active_min_facts: Count = experimental(3)
     """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
     active_min_sessions: Count = experimental(2)
@@ -101,12 +101,12 @@ class MemForestSettings(Settings):
     """What ranks the leaves that browse reached: how near each is to the question, or its whole path on average (in a
     guided mode, its places on the way)."""
     chunks: Literal["said", "summarised"] = experimental("said")
-    """What a session tree's leaf says to the nodes above it and to browse: what was said, or a summary of it that has a
-    vector of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each chunk. Evidence is
+    """The text of a session tree's leaf, for the nodes above it and for browsing: the turn, or a summary with a vector
+    of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each chunk. Evidence is
     what was said all the same."""
     scene_vectors: Literal["facts", "summary"] = experimental("facts")
-    """What the nodes of scene trees are compared by: the facts beneath them, on average, or the vector of their
-    summary, as in the paper (Alg. 1, line 33), which costs an embedding for each node."""
+    """How the nodes of scene trees are compared: by the mean of the facts below them, or by the vector of their
+    summary, as in the paper (Alg. 1, line 33). The vector costs an embedding for each node."""
     summarise: Literal["kept", "every"] = experimental("kept")
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
@@ -114,7 +114,7 @@ class MemForestSettings(Settings):
     def _check(self) -> None:
         """Refuse no family at all, and one twice."""
         if not self.families or len(set(self.families)) < len(self.families):
-            raise ConfigError("families should be at least one kind of tree, and none twice")
+            raise ConfigError("families takes one or more kinds of trees, each only once")
         object.__setattr__(self, "families", tuple(self.families))
 
 

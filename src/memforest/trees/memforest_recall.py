@@ -4,9 +4,9 @@ Recall ranks trees by two signals (Eq. 7): how near the root is to the question,
 the leaves that the tree holds. Browse descends the recalled trees level by level, keeping the best nodes of
 each tree, and ends at leaves, which are scored like any other candidate.
 
-The score of a turn is the base relevance of every index (`memforest.search.context_scores`) and a flow down the trees:
-an inner node is as relevant as the best leaf below it, and hands that down, level by level, in session trees and in
-participants' trees. What each part adds: docs/research/ranking.md and `memforest eval`.
+The score of a turn is the base relevance of every index (`memforest.search.context_scores`), and a flow down the
+trees. An inner node is as relevant as the best leaf below it. It hands that down, level by level, in session trees and
+in participants' trees. What each part adds: docs/research/ranking.md and `memforest eval`.
 
 `of_leaves` and `of_roots` give evidence in the paper's own form (Tables 6 and 7): only what browse reached, or the
 recalled trees' roots. Nothing else counts there: no words, no leaf order, no time order, no flow.

@@ -1,8 +1,8 @@
 """Making the summaries that are missing, and their vectors (paper Alg. 1).
 
-What a node says is known by a digest (`memforest.trees.texts`), and so is whether it was ever made. A `Refresher` finds what
-the trees of a memory ask for and the file does not have, and makes it level by level: a node as soon as its children, and what
-else it is made of, have their texts; trees do not wait for each other. What is made is written as soon as it is there, so a
+What a node says is known by a digest (`memforest.trees.texts`), and so is whether it was ever made. A `Refresher`
+finds the summaries that the file lacks, and makes them level by level. A node is made as soon as its children and its
+other inputs have texts. Trees do not wait for each other. What is made is written as soon as it is there, so a
 crash costs what is under way and nothing else. If the memory has changed meanwhile, only what it still asks for is written: a
 summary never outlives what it tells of. Two processes that make the same at once both pay, and one of the two is kept.
 

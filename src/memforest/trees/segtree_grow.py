@@ -73,8 +73,9 @@ class SegTreeSettings(Settings):
     )
 
     leaves: Literal["adjacent", "pairs", "turns"] = "adjacent"
-    """What a leaf is. ``"adjacent"``: a turn of whoever spoke first in the memory (or of `opener`) and that of somebody
-    else right behind it, which has the leaf counts of the paper; ``"pairs"``: every two turns; ``"turns"``: each by itself. Turns that
+    """What a leaf is. ``"adjacent"``: a turn of the first speaker of the memory (or of `opener`) and the next turn of
+    somebody else. This gives the leaf counts of the paper. ``"pairs"``: every two turns. ``"turns"``: each turn by
+    itself. Turns that
     belong to no pair join the leaf before them in their session, so that none is left out."""
     opener: str = experimental("")
     """With whose turns ``"adjacent"`` begins a leaf; when empty, who speaks first in the memory."""
@@ -104,8 +105,8 @@ class SegTreeSettings(Settings):
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
     scorer: Literal["fused", "cosine"] = experimental("fused")
-    """How relevant a node is to a question. ``"fused"``: by words, turns and facts, an inner node by the mean of the
-    leaves below it; ``"cosine"``: by the vector of what it says, as in the paper, which found far less of the evidence."""
+    """How relevant a node is to a question. ``"fused"``: by words, turns and facts; an inner node by the mean of its
+    leaves. ``"cosine"``: by the vector of its text, as in the paper; this found far less of the evidence."""
     propagate: Literal["top-down", "bottom-up", "none"] = experimental("top-down")
     """Where relevance goes along the edges of the tree: from nodes to their children, to their parents, or nowhere."""
     admissible: Literal["bounded", "all", "leaves"] = experimental("bounded")
@@ -113,16 +114,16 @@ class SegTreeSettings(Settings):
     share_max: Share = experimental(0.05)
     """Share of all leaves that a node may have, above 0 and at most 1."""
     expand: bool = experimental(True)
-    """Hand back the turns below a node in its place, those of its best leaf first. Otherwise what a node says is the
-    evidence, `top_k` counts nodes, and a leaf is all that was said in it: at equal context less of the answers was said so,
-    and its summary has to be made before a question is answered."""
+    """Hand back the turns below a node in its place, those of its best leaf first. Otherwise the text of a node is the
+    evidence, `top_k` counts nodes, and a leaf is all its turns. At equal context this held fewer of the answers, and
+    summaries must be made before a question is answered."""
 
     def _check(self) -> None:
         """Refuse a fan-out in which no node could be cut."""
         if 0 < self.fan_out_max < 8:
             raise ConfigError(
-                f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no bound: both parts of a node that is "
-                "cut keep at least a quarter of its children"
+                f"fan_out_max={self.fan_out_max} should be at least 8, or 0 for no limit: when a node is split, both parts "
+                "keep at least a quarter of its children"
             )
 
 
@@ -185,7 +186,7 @@ def leaf_exchanges(
         InputError: if there is no such rule.
     """
     if rule not in LEAF_RULES:
-        raise InputError(f"there is no rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
+        raise InputError(f"unknown rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
     if rule == "turns":
         return tuple((at, at) for at in range(len(speakers)))
     if rule == "pairs" or not speakers:

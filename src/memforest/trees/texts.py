@@ -1,7 +1,7 @@
 """What leaves and nodes say: the texts of leaves, and digests of nodes that follow from them.
 
-A node's digest is made of its children's, in order, of when it is, and of how it is asked for (its *salt*: index, settings,
-kind, level, and the name of what the tree is of). So it is known before any text is made, it is the same in every memory that
+A node's digest is made of its children's digests in order, of its times, and of its *salt*: index, settings, kind,
+level, and the tree's name. So it is known before any text is made, it is the same in every memory that
 holds the same, and a change below a node changes it and nothing beside it (cf. Merkle trees). A leaf's is that of its text,
 as it may be shown: what is hidden or damaged is another text.
 """

@@ -1,9 +1,9 @@
 """The tree of the timem index, and how its memories are written: segments, sessions, days, weeks, months and years.
 
 There is one tree, which follows from the turns, their times and the memory's zone alone. A session belongs to the day on which
-it starts. A node's interval is the hull of its turns, so a day covers a session that runs past midnight. Levels are numbered by
-the places of their names in `LEVELS`, so that levels which a memory does not write are left out of its tree and no number
-changes; the paper's L1 to L5 are the levels 0 to 4.
+it starts. A node's interval is the hull of its turns, so a day covers a session that runs past midnight. Levels are
+numbered by the places of their names in `LEVELS`. A level that a memory does not write is missing in its tree, and no
+number changes. The paper's L1 to L5 are the levels 0 to 4.
 
 A memory is written from the texts below it, those before it, and the level's own instruction (TiMem, arXiv 2601.02845, eq. 1 to
 3: the last w memories of the level). Here those before it end before the window begins, so that a window which is written late
@@ -89,8 +89,8 @@ class TiMemSettings(Settings):
     """How many earlier texts are shown when a memory of each level is written, the lowest level first; 0 for none, 3 in the
     paper (eq. 3). One number is meant for all levels."""
     history_of: Literal["children", "memories"] = experimental("children")
-    """Which earlier texts: ``"memories"``, the last ones of the level, as in the paper, so that one is written after the
-    other; or ``"children"``, the last of what these were made of, so that all of a level are written at once."""
+    """Which earlier texts. ``"memories"``: the last ones of the level, as in the paper, so they are written one after
+    the other. ``"children"``: the last inputs of these, so all of a level are written at once."""
     pass_through: bool = experimental(True)
     """Whether a window with one memory below it says what that says; otherwise, and in the paper, it is told once more."""
     dates: Literal["beside", "kept"] = experimental("beside")
@@ -112,7 +112,7 @@ class TiMemSettings(Settings):
             one for one in known if one in self.levels
         ]:
             raise ConfigError(
-                f"levels={list(self.levels)!r}: give 'segment' and 'session', and behind them any of "
+                f"levels={list(self.levels)!r}: give 'segment' and 'session', and after them any of "
                 f"{', '.join(repr(one) for one in known[2:])}, in this order"
             )
         for name, values in (("history", self.history), ("words", self.words)):

@@ -1,7 +1,7 @@
 """The profile in force: of the last month that had ended, line by line, each with what it rests on.
 
-A month without a model is composed anew when it is read, which is what its text was made of; so is one whose text has no
-sections, or was passed on from its only week. Of what a model wrote the sections are read. A line of those is taken for
+Without a model, a month is composed again from its sources when it is read. So is a month whose text has no sections,
+or came from its only week. Of what a model wrote the sections are read. A line of those is taken for
 supported by the segments that share at least `LEAST` of its content words (all, where it has fewer), in which its
 participant speaks or is named. Words that few of the segments have count more; the best one is taken, then those that have
 words which the ones before lack. The name of the participant is none of the words.
@@ -191,7 +191,7 @@ def _names(snapshot: Snapshot, given: str) -> list[str]:
     if not found:
         some = ", ".join(cut(one_line(name), 40) for name in known[:8]) + (" …" if len(known) > 8 else "")
         raise NotFoundError(
-            f"nobody called {cut(repr(given), 60)} speaks in this memory; who does: {some or 'nobody yet'}"
+            f"nobody called {cut(repr(given), 60)} speaks in this memory; the speakers are: {some or 'nobody yet'}"
         )
     return found
 

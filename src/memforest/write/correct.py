@@ -112,7 +112,7 @@ async def undo(writer: SessionWriter, key: str) -> CorrectionView:
         together = [found, *corrections.ended_with(tx, found)]
         for after in (each for one in together if one.made for each in hidden_by(tx, one.made)):
             raise CorrectionError(
-                f"what correction {key} made was itself corrected; undo({after.key!r}) takes that back first"
+                f"the result of correction {key} was corrected itself; call undo({after.key!r}) first"
             )
         undone_ms = to_ms(writer.config.clock())
         chunks = chunks_about(tx, together)
@@ -205,7 +205,7 @@ def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction
     )
     same_time = (start, end) == (fact.start_ms, fact.end_ms)
     if made == fact.fact_id or (text == fact.text and same_time):
-        raise InputError("the statement says that already; give another text, valid_from or valid_to")
+        raise InputError("the fact says that already; give another text, valid_from or valid_to")
     about = about_fact(fact, "update")
     return replace(about, made=made, text=text, start_ms=start, end_ms=end, precision=precision)
 
@@ -264,9 +264,7 @@ def _decide(tx: Tx, verdict: Verdict, pairs: Iterable[Pair], now_ms: int) -> Non
             facts.entity_with_row(tx, one)
             facts.entity_with_row(tx, other)
         except KeyError:
-            raise NotFoundError(
-                "what was decided of has just been deleted; entities() has what is known"
-            ) from None
+            raise NotFoundError("the entity was deleted just now; entities() lists the others") from None
         corrections.add(tx, verdict, one, other, now_ms)
     meta.bump(tx)
 

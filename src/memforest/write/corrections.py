@@ -1,8 +1,8 @@
 """Applying corrections to chunks, and taking back what was made of chunks and sessions.
 
-Whatever is extracted, now or anew, is shown as people have decided: a fact gets the verdict that follows from the
-corrections about it (`memforest.read.corrections`), and an update puts another fact at the same turns, also where
-nothing at all is extracted. What was remembered stands at its turns in the same way.
+Corrections hold for everything that is extracted, now or later. A fact gets the verdict that follows from its
+corrections (`memforest.read.corrections`). An update puts another fact at the same turns, even if nothing is extracted
+from them. What was remembered stands at its turns in the same way.
 
 `retract_chunk` and `retract_session` delete facts, leaves and derived rows in the same transaction, when a session grows
 past a half-full chunk or `replace=True` overwrites it.

@@ -119,7 +119,7 @@ def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
     fact = facts.fact_by_id(tx, fact_id)
     if fact is None:
         raise NotFoundError(
-            f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or worded otherwise now"
+            f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or have another id since its wording changed"
         )
     found.texts = DeletedKeys.of(tx, fact.fact_id)
     _made_from(tx, found, facts.occurrences(tx, (fact.row,))[fact.row])
@@ -167,9 +167,7 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
     for speaker in spoken:
         found.whole.update(erase.turns_by(tx, speaker))
     if entity is None and not found.pieces and not found.whole and not found.texts.corrections:
-        raise NotFoundError(
-            f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
-        )
+        raise NotFoundError(f"nothing is known of {cut(repr(name), 60)}; no turn has that name")
 
 
 def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:

@@ -86,7 +86,7 @@ def extracted(source: Tx, plan: Plan, one: SessionPlan, lost: Lost | None = None
     """
     turns = turns_of_session(source, one.there.row)
     if damaged := next((turn for turn in turns if turn.is_damaged), None):
-        raise CorruptStoreError(f"{damaged.name} of the memory that is merged is damaged; {AGAIN} there")
+        raise CorruptStoreError(f"{damaged.name} of the other memory is damaged; {AGAIN} there")
     chunks = _coming(source, one, turns)
     new = {turn.row for turn in turns if one.rest is None or one.rest.get(turn.row) is not None}
     within = facts_rows.occurrences_in(source, [chunk.row for chunk in chunks])

@@ -4,8 +4,8 @@ People and things of one name are one, as they are within a memory. The owners o
 the caller says otherwise: where both have the same name, the caller is asked. A person with another name here than there
 is renamed in what is copied: as a speaker, in statements and in states. What was said, word for word, stays.
 
-A turn is here if a turn of the same id, speaker and time that says the same is, in a session of the same id: an id that
-a merge has changed counts as the one that it was made of. What was deleted here is known by digests, and never comes.
+A turn is here if a session of the same id has a turn of the same id, speaker, time and text. An id that a merge has
+changed counts as the original one. What was deleted here is known by digests, and never comes.
 Where both memories went on with a session, the turns of both stand in it. Of two sessions that share nothing but their
 id, the one that comes gets another id, which follows from whose it is: so it is found again, also by way of a third
 memory.
@@ -161,7 +161,7 @@ def _known_key(source: Tx, name: object, what: str) -> str:
     """
     key = speaker_key(check_id(name, what))
     if key is None or not facts_rows.entities_with_keys(source, (key,)):
-        raise InputError(f"{what}: nobody and nothing in the memory that is merged is called {shown(name)}")
+        raise InputError(f"{what}: the other memory has nobody and nothing called {shown(name)}")
     return key
 
 
@@ -424,7 +424,7 @@ def check_source(source: Database, target: Path) -> None:
         raise InputError("a memory cannot be merged into itself; name another user, or another directory")
     with source.fresh() as tx:
         if (found := sqlite_damage(tx)) is not None:
-            raise CorruptStoreError(f"{source.path.name!r}, which is merged, is damaged: {found}")
+            raise CorruptStoreError(f"{source.path.name!r}, the memory to merge, is damaged: {found}")
 
 
 def plan_merge(

@@ -89,7 +89,7 @@ async def reembed(db: Database, maker: VectorMaker, report: Report) -> bool:
         if await db.writing(_switch, maker):
             return True
     raise StoreLockedError(
-        f"{db.path.name!r} grows more quickly than its texts are embedded; what was made is kept: run it again when less "
+        f"{db.path.name!r} grows faster than its texts can be embedded; what was made is kept. Run it again when less "
         "is written"
     )
 
@@ -141,7 +141,7 @@ def _switch(tx: Tx, maker: VectorMaker) -> bool:
         if meta.get(tx, "embedder") == model:
             return True  # another process was quicker
         raise StoreLockedError(
-            f"another process is giving {maker.db.path.name!r} another embedder than {model!r}; one at a time"
+            f"another process is giving {maker.db.path.name!r} another embedder than {model!r}; wait until it has finished"
         )
     lacking = meta.count_lacking_next(tx)
     if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
@@ -180,7 +180,7 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
             progress.add()
         if over_budget:
             raise BudgetError(
-                f"the budget is used up: {done} of {total} sessions were read again, the others are as they were; the "
+                f"the budget is used up: {done} of {total} sessions were read again, the others are as before; the "
                 "same call goes on"
             )
     if left:
@@ -493,7 +493,7 @@ async def _give_embedder(writer: SessionWriter, report: Report) -> None:
     """
     if writer.vectors is None:
         raise InputError(
-            "rebuild(embedder=True) makes all vectors anew with the configured embedder, and there is none: give "
+            "rebuild(embedder=True) needs a configured embedder, and there is none: give "
             "Config(embedder=...), or install one (`memforest doctor` says how)"
         )
     await reembed(writer.db, writer.vectors, report)

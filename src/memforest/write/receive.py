@@ -136,7 +136,7 @@ class Receiver:
             turn = turns.get(one.source or new[-1].id)
             if turn is None:
                 raise InputError(
-                    f"a statement has the source {cut(repr(one.source), 60)}, the id of no message"
+                    f"a statement has the source {cut(repr(one.source), 60)}, which is not the id of a message"
                 )
             yield remember(tx, self.config, one, turn)
 
@@ -215,7 +215,7 @@ class Receiver:
                 turns = named_apart(stored, new or [])
         if found is not None and found.infer != arrival.infer and turns:
             raise InputError(
-                f"{called} was stored with infer={found.infer}, and a session is read in one way; "
+                f"{called} was stored with infer={found.infer}, which holds for the whole session; "
                 f"pass infer={found.infer}, or another session_id"
             )
         row, infer = 0 if found is None else found.row, arrival.infer if found is None else found.infer

@@ -135,7 +135,7 @@ def remember(tx: Tx, config: Config, given: GivenStatement, turn: StoredTurn) ->
     if given.replaces is not None:
         before = shown(tx, given.replaces)
         if before.fact_id == made:
-            raise InputError("the statement is the one that it replaces; give another text")
+            raise InputError("the statement is the same as the one it replaces; give another text")
         asserts = _end(tx, config, before, to_ms(start or said), asserts, told)
     one = Correction(
         row=0,

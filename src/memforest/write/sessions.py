@@ -178,7 +178,7 @@ class KeyedWrite:
         found = sessions.find_key(tx, self.key)
         if found is not None and found.request != self.request:
             raise IdempotencyError(
-                f"the idempotency_key {cut(repr(self.name), 60)} was given with another request before; give each write "
+                f"the idempotency_key {cut(repr(self.name), 60)} was used for another request; give each write "
                 "a key of its own"
             )
         return found

@@ -106,10 +106,12 @@ class LineReader:
         except InputError:
             header = {}
         if header.get("format") != FORMAT:
-            raise InputError(f"{self._name} is no export of memforest; `memforest ingest` reads chat files")
+            raise InputError(
+                f"{self._name} is not an export of memforest; `memforest ingest` reads chat files"
+            )
         schema = header.get("schema")
         if type(schema) is not int or schema < 1:
-            raise InputError(f"{self._name}: line 1 names no schema, but {cut(repr(schema), 40)}")
+            raise InputError(f"{self._name}: line 1 should name a schema, not {cut(repr(schema), 40)}")
         if schema > SCHEMA:
             raise InputError(
                 f"{self._name} was exported by a newer memforest: it has schema {schema}, and this one reads up to "
@@ -141,11 +143,11 @@ class LineReader:
     def _check_end(self, trailer: Mapping[str, Any]) -> None:
         if trailer.get("rows") != self.rows:
             raise InputError(
-                f"{self._name} is incomplete: its last line counts other rows than there are; nothing was imported"
+                f"{self._name} is incomplete: its last line counts other rows than it has; nothing was imported"
             )
         if trailer.get("digest") != self._digest.hexdigest():
             raise InputError(
-                f"{self._name} was changed since it was written: it has not the digest in its last line; nothing was imported"
+                f"{self._name} was changed since it was written: its digest differs from that in the last line; nothing was imported"
             )
         if self._line().strip():
             raise self.wrong("stands behind the end of the export")
@@ -172,9 +174,9 @@ class LineReader:
                 raise InputError(
                     f"{self._name} is truncated in line {self.number}; nothing was imported"
                 ) from exc
-            raise self.wrong(f"is no JSON: {cut(str(exc), 120)}") from exc
+            raise self.wrong(f"is not JSON: {cut(str(exc), 120)}") from exc
         if not isinstance(value, dict):
-            raise self.wrong("is no JSON object")
+            raise self.wrong("is not a JSON object")
         return value
 
 
@@ -262,7 +264,7 @@ def read_export(
     """
     if holds_something(tx):
         raise InputError(
-            "this memory was written already, and an export is imported into a new one; import it for another user "
+            "an export needs a new memory, and this one has content; import it for another user "
             "id, and merge the two"
         )
     settings = _settings(lines)
@@ -289,7 +291,7 @@ def read_export(
                 if record == "index":
                     _take_indexes(tx, attached, found)
                 elif (part := _PARTS.get(record)) is None:
-                    raise Unfit(f"is of an unknown record {cut(repr(record), 60)}")
+                    raise Unfit(f"is an unknown record {cut(repr(record), 60)}")
                 elif record not in left:
                     insert_rows(tx, part, _rows(found, part), count)
             damaged = damaged_turns(tx)
@@ -351,7 +353,7 @@ def _take_indexes(tx: Tx, attached: Attached, records: Iterable[dict[str, Any]])
             asked = json.loads(settings)
             make_index(name, asked)
         except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
-            raise Unfit(f"has settings that cannot be: {exc}") from exc
+            raise Unfit(f"has invalid settings: {exc}") from exc
         attached.add(tx, name, asked)
         meta.put_index(tx, meta.IndexRow(name, settings))
 

@@ -92,9 +92,9 @@ def field_of(key: object, turn: Mapping[str, Any]) -> Literal["text", "speaker",
 def messages_of(given: Any) -> Any:
     """Return a list of messages as mappings; what is no list stays as it is, for the reader to refuse.
 
-    A message may be a mapping, also in the forms of LangChain that files have, or an object: one with ``model_dump``, as
-    pydantic makes them and the clients of OpenAI and LangChain take and give, or one that has a ``role``, ``speaker`` or
-    ``type`` beside its ``content``. Anything else stays as it is, for the reader to refuse by its place.
+    A message may be a mapping, also in LangChain's file formats, or an object. An object has ``model_dump``, like
+    those of pydantic and the clients of OpenAI and LangChain. Or it has a ``role``, ``speaker`` or ``type`` beside its
+    ``content``. Anything else stays as it is, for the reader to refuse by its place.
     """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
         return given
@@ -248,8 +248,8 @@ class TurnReader:
     """Reads the turns of one session.
 
     A turn without text (a call of a tool), or whose text cannot be text, is refused alone; of such a turn nothing
-    else is looked at. Anything else that is wrong with a turn is an error of the whole session, because what is
-    right would be a guess: when and by whom it was said, and which turn an id means.
+    else is looked at. Anything else that is wrong with a turn is an error of the whole session. To repair it would be
+    a guess about its time, its speaker or its id.
 
     Args:
         zone: the time zone naive times are read in.
@@ -345,7 +345,7 @@ class TurnReader:
                 f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
             )
         if not withheld and (bad := [key for key in item if not isinstance(key, str)]):
-            raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
+            raise InputError(f"turn {index} has a key that is not a string: {shown(bad[0])}")
         given = _first(item.given if withheld else item, ID)
         own = None if given is None else given[1]
         if isinstance(own, int) and not isinstance(own, bool):
@@ -369,7 +369,7 @@ class TurnReader:
         said, source = self._time(item, index)
         if said >= LATEST:
             raise TimestampError(
-                f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
+                f"turn {index} is said at {said.isoformat()}, the last possible time; correct the timestamp"
             )
         named = _first(item, SPEAKER)
         if named is None and role is None:
@@ -412,7 +412,7 @@ class TurnReader:
             )
             if not all(part is None or isinstance(part, str) for part in parts):
                 raise _RefusedError(
-                    f"has content that is no text or list of text parts, but {type(text).__name__}"
+                    f"has content of the type {type(text).__name__}; give a text or a list of text parts"
                 )
             text = "\n".join(part for part in parts if part)
         caption = _first(item, CAPTION)
@@ -434,7 +434,7 @@ class TurnReader:
                 "split it or raise the setting"
             )
         if "\0" in text:
-            raise _RefusedError("holds a NUL character, which is no text; take it out")
+            raise _RefusedError("holds a NUL character, which is not text; take it out")
         if is_binary_looking(text):
             raise _RefusedError("looks like binary data, not text; leave it out or decode it")
         try:

@@ -152,7 +152,7 @@ def _shape(name: str, meaning: str, texts: str, **typed: Any) -> Any:
 
 
 Cited: Any = _shape(
-    "Cited", "The turns of a session that support something.", "session_id", turn_ids=list[str]
+    "Cited", "A session and some of its turns, as a source.", "session_id", turn_ids=list[str]
 )
 EvidenceShape: Any = _shape(
     "EvidenceShape",
@@ -165,7 +165,7 @@ SearchShape: Any = _shape(
     "SearchShape", "The evidence found.", "note", evidence=list[EvidenceShape], warnings=list[str]
 )
 Citation: Any = _shape(
-    "Citation", "Evidence that an answer rests on.", "text speaker? said fact_id?", sources=list[Cited]
+    "Citation", "Evidence for an answer.", "text speaker? said fact_id?", sources=list[Cited]
 )
 AnswerShape: Any = _shape(
     "AnswerShape",
@@ -182,7 +182,7 @@ Fact: Any = _shape(
     "Fact", "A fact.", "fact_id text speaker said start end? superseded_by?", sources=list[Cited]
 )
 Facts: Any = _shape("Facts", "A page of facts.", "note next_cursor?", facts=list[Fact], total=int)
-Doubted: Any = _shape("Doubted", "What was so, and may be no longer.", "fact_id text said")
+Doubted: Any = _shape("Doubted", "An earlier fact that may have ended.", "fact_id text said")
 Added: Any = _shape(
     "Added",
     "What a write has added.",
@@ -203,7 +203,7 @@ Receipt: Any = _shape(
     gone=(dict[str, int] | None, None),
 )
 Corrected: Any = _shape("Corrected", "A correction.", "key kind fact_id new_fact_id?", undone=bool)
-Remembered: Any = _shape("Remembered", "The fact that was written down.", "fact_id undo_key")
+Remembered: Any = _shape("Remembered", "The new fact.", "fact_id undo_key")
 Event: Any = _shape("Event", "One event in the life of a fact.", "kind at text key?")
 FactShown: Any = _shape(
     "FactShown",
@@ -222,7 +222,7 @@ Sessions: Any = _shape(
 )
 Node: Any = _shape(
     "Node",
-    "A node of a tree; nodes come before those below them, which are one deeper.",
+    "A node of a tree. It comes before its children, which are one level deeper.",
     "title summary start end",
     depth=int,
     leaves=int,
@@ -237,7 +237,9 @@ StatsShown: Any = _shape(
     entities=dict[str, int],
     indexes=list[str],
 )
-ConnectorHit: Any = _shape("ConnectorHit", "One hit, as connectors want it.", "id title url")
+ConnectorHit: Any = _shape(
+    "ConnectorHit", "One search hit, in the form of OpenAI's connectors.", "id title url"
+)
 Hits: Any = _shape("Hits", "What a connector's search returns.", "", results=list[ConnectorHit])
 Fetched: Any = _shape(
     "Fetched", "What a connector's fetch returns.", "id title text url", metadata=dict[str, str]

@@ -99,7 +99,7 @@ _LEFT_OUT = AfterValidator(lambda text: text or None)
 async def search_memory(
     ctx: Context, *, query: str, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.SearchShape]:
-    """Find what was said or learnt in earlier conversations: dated quotations, best first."""
+    """Search earlier conversations. Returns dated quotations, best first."""
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, **options)
     return said_result(shaped(shapes.SearchShape, result), shapes.found_text(result))
@@ -109,7 +109,7 @@ async def search_memory(
 async def ask_memory(
     ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.AnswerShape]:
-    """Answer one question from memory, with evidence, or abstain."""
+    """Answer one question from memory, with evidence, or say that there is no answer."""
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(**options)
     evidence = [shaped(shapes.Citation, one) for one in result.citations]
@@ -124,7 +124,7 @@ async def ask_memory(
 async def get_timeline(
     ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Timeline]:
-    """Return how a person, place or thing changed: states with start and end, and events, in time order."""
+    """Show how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(**options)
     lines = [shapes.timeline_line(one) for one in page]
@@ -161,7 +161,7 @@ async def search(ctx: Context, *, query: str, user: User) -> Annotated[CallToolR
 
 
 async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResult, shapes.Fetched]:
-    """Return what an id of search stands for, quoted."""
+    """Return the quoted text behind an id from search."""
     kind, _, rest = id.partition(":")
     parts = [unquote(one) for one in rest.split(":")]
     async with memory_of(ctx, user, "read") as memory:
@@ -213,7 +213,7 @@ MAX_NODES = 200
 
 
 async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallToolResult, shapes.FactShown]:
-    """Return one fact with its sources and all that happened to it."""
+    """Return one fact with its sources and its history."""
     async with memory_of(ctx, user, "read") as memory:
         fact = await memory.get(fact_id)
         history = await memory.history(fact_id)
@@ -242,7 +242,7 @@ async def list_sessions(
     limit=Field(50, le=MAX_NODES),
 )
 async def browse_tree(ctx: Context, *, user: User, **options: Any) -> Annotated[CallToolResult, shapes.Trees]:
-    """Return summaries as trees over time, each node before those below it."""
+    """Return summaries as trees over time, each node before its children."""
     async with memory_of(ctx, user, "read") as memory:
         trees = await memory.tree(**options)
     data = shapes.Trees(note=NOTE, nodes=shapes.nodes_of(trees))
@@ -254,7 +254,7 @@ async def browse_tree(ctx: Context, *, user: User, **options: Any) -> Annotated[
 
 
 async def memory_stats(ctx: Context, *, user: User) -> Annotated[CallToolResult, shapes.StatsShown]:
-    """Count what is remembered."""
+    """Count the sessions, turns and facts in memory."""
     async with memory_of(ctx, user, "read") as memory:
         stats = await memory.stats()
     data = shaped(shapes.StatsShown, stats, indexes=list(stats.indexes))
@@ -270,7 +270,7 @@ ASKED_CHARS = 300
 @takes(
     AsyncUserMemory.add,
     *("timestamp", "session_id"),
-    idempotency_key=Field(None, description="The same again adds nothing"),
+    idempotency_key=Field(None, description="A second call with the same key adds nothing"),
 )
 async def add_memory(
     ctx: Context,
@@ -280,7 +280,7 @@ async def add_memory(
     user: User,
     **options: Any,
 ) -> Annotated[CallToolResult, shapes.Added]:
-    """Remember what was said, with what can be learnt from it."""
+    """Store messages, and the facts in them."""
     if bool(content) == (messages is not None):
         raise InputError("give either content or messages")
     said = content if messages is None else [one.plain() for one in messages]
@@ -298,7 +298,7 @@ async def add_memory(
     )
     later = f"; {failed} parts are stored and will be read later" if failed else ""
     text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
-    asks = "Is this still so? If not, remember what is, with replaces"
+    asks = "Is this still true? If not, remember the new state, with replaces"
     lines = (f"{asks}={one.fact_id}: {quote(one.text)}" for one in data.doubtful)
     return said_result(data, "\n".join((text, *lines, *(f"Warning: {one}" for one in data.warnings))))
 
@@ -380,7 +380,7 @@ async def forget_memory(
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
     user: User,
 ) -> Annotated[CallToolResult, shapes.Receipt]:
-    """Forget one fact, or erase a session or turn with all that was learnt from it."""
+    """Hide one fact, or erase a session or turn with all facts from it."""
     if not isinstance(answer, AcceptedElicitation) or not answer.data.forget:
         return said_result(
             shapes.Receipt(done=False, action="kept"), "The person said no; nothing was forgotten."
@@ -401,16 +401,16 @@ async def forget_memory(
 @takes(
     AsyncUserMemory.remember,
     *("statement", "about", "attribute", "value", "since", "until"),
-    replaces=Field(None, description="fact_id of what was so until then"),
+    replaces=Field(None, description="fact_id of the fact that ends"),
 )
 async def remember(
     ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Remembered]:
-    """Write down one thing as you understood it; add_memory keeps the words.
+    """Store one statement in your own words; add_memory stores the speaker's words.
 
-    Use it when something began, changed or ended, above all if told in passing ("boxes unpacked, York it is"). First search
-    for what was so and give it as replaces: it stays true of its time. Write names, not "I"; attribute and value
-    ("residence", "York") as in get_timeline.
+    Use it when something began, changed or ended, above all if it was said in passing ("boxes unpacked, York it is").
+    First search for the old fact, and give its id as replaces: it stays true for its time. Write names, not "I". Give
+    attribute and value ("residence", "York") as in get_timeline.
     """
     async with memory_of(ctx, user, "write") as memory:
         made = await memory.remember(**options)
@@ -422,13 +422,13 @@ async def remember(
 async def correct_memory(
     ctx: Context,
     *,
-    undo: Annotated[Id, Field(description="Key of a correction to take back, instead of all else")] = "",
+    undo: Annotated[Id, Field(description="Key of a correction to undo; give nothing else")] = "",
     user: User,
     **options: Any,
 ) -> Annotated[CallToolResult, shapes.Corrected]:
-    """Put another statement or time in the place of a fact, or take such a correction, or a forgetting, back."""
+    """Correct the text or the time of a fact, or undo a correction or a forget."""
     if bool(options["fact_id"]) == bool(undo):
-        raise InputError("give either fact_id with what holds instead, or undo")
+        raise InputError("give either fact_id with the correction, or undo")
     async with memory_of(ctx, user, "write") as memory:
         made = await (memory.undo(undo) if undo else memory.update(**options))
     data = shaped(shapes.Corrected, made, undone=made.undone is not None)

@@ -121,7 +121,9 @@ class Around:
         if origin is not None and scope["method"] not in SAFE and not is_own:
             return problems.http_problem(403, "pages of another origin may not do this")
         if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not is_allowed:
-            return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
+            return problems.http_problem(
+                403, "a page of another origin may not ask for this, since it may cost"
+            )
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity" and scope["method"] not in SAFE:
             return problems.http_problem(
@@ -162,7 +164,7 @@ class _Receives:
             try:
                 message = await asyncio.wait_for(self.receive(), self._until - loop.time())
             except asyncio.TimeoutError:
-                raise HTTPException(408, "the body did not come in time") from None
+                raise HTTPException(408, "the body did not arrive in time") from None
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             self._came += size

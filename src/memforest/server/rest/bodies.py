@@ -94,20 +94,20 @@ _Decode = BeforeValidator(_decoded)
 UserId = Annotated[str, _Decode, _id("id of the user", "ana")]
 SessionId = Annotated[str, _Decode, _id("id of the session", "2024-05-01")]
 TurnId = Annotated[str, _Decode, _id("id of the turn", "0")]
-FactId = Annotated[str, _Decode, _id("id of the fact, as `list` and evidence name it", "f2b6")]
-EntityId = Annotated[str, _Decode, _id("name of the entity, any of those that it was seen by", "Ana")]
+FactId = Annotated[str, _Decode, _id("id of the fact, from `list` or evidence", "f2b6")]
+EntityId = Annotated[str, _Decode, _id("any name of the entity", "Ana")]
 IndexName = Annotated[str, _Decode, _id("name of the index", "flat")]
-CorrectionKey = Annotated[str, _Decode, _id("key of the correction, as the verb returned it", "c1")]
+CorrectionKey = Annotated[str, _Decode, _id("key of the correction, from the response that made it", "c1")]
 
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE, description="most items on the page")]
 Cursor = Annotated[
     str | None,
     Query(
         max_length=MAX_CURSOR_CHARS,
-        description="`next_cursor` of the page before; opaque, of this list alone",
+        description="`next_cursor` of the previous page of this list",
     ),
 ]
-DryRun = Annotated[bool, Query(description="only count what would go")]
+DryRun = Annotated[bool, Query(description="only count what would be deleted")]
 
 
 def _object(what: str) -> Any:
@@ -115,12 +115,12 @@ def _object(what: str) -> Any:
     return Annotated[str | None, Query(description=about, json_schema_extra=kind)]
 
 
-Filters: Any = _object("metadata that a supporting turn must have, all of it")
-BudgetText: Any = _object("`max_calls` and `max_tokens`, what may be spent on models")
+Filters: Any = _object("only turns with all of this metadata")
+BudgetText: Any = _object("`max_calls` and `max_tokens` for models")
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        description="a name of this write: with the same one again nothing is written, and the first result comes back",
+        description="a name of this write: a second call with it writes nothing, and returns the first result",
         min_length=1,
         max_length=MAX_ID_CHARS,
     ),
@@ -302,19 +302,17 @@ def shown_as(example: dict[str, Any], **more: Any) -> ConfigDict:
 
 
 class Message(BaseModel):
-    """One turn. It has a `role` or a `speaker`, and a text; further fields are kept as its metadata."""
+    """One turn. It has a `role` or a `speaker`, and a text. Other fields are stored as its metadata."""
 
     model_config = ConfigDict(extra="allow")
 
-    role: Role | None = Field(None, description="of a chat protocol; a person's name belongs into `speaker`")
+    role: Role | None = Field(None, description="role in a chat protocol; put a person's name into `speaker`")
     speaker: Id | None = Field(None, description="who spoke")
     content: str | Many[str | dict[str, Any]] | None = Field(
-        None, description="what was said: a text, or its parts as chat protocols have them"
+        None, description="a text, or content parts as in chat protocols"
     )
-    timestamp: Time | None = Field(None, description="when; else that of the session")
-    id: Id | WholeNumber | None = Field(
-        None, description="unique in the session; its place there when not given"
-    )
+    timestamp: Time | None = Field(None, description="default: the time of the session")
+    id: Id | WholeNumber | None = Field(None, description="unique in the session. Default: its place there")
 
 
 INDEX = (IndexOf | None, Field(None, description="name of an index"))
@@ -328,17 +326,17 @@ INSTEAD: Mapping[str, Any] = {
     ),
     "text": (
         Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
-        Field(None, description="what holds; the old text when not given"),
+        Field(None, description="the right statement. Default: the old text"),
     ),
-    "statement": (Words, Field(description='what is so, best with names instead of "I"')),
-    "deleted": (Many[Words], Field([], description="texts that must be nowhere any more")),
-    "settings": (dict[str, Any] | None, Field(None, description="laid over those of the configuration")),
+    "statement": (Words, Field(description='what is true, best with names instead of "I"')),
+    "deleted": (Many[Words], Field([], description="texts that must be gone")),
+    "settings": (dict[str, Any] | None, Field(None, description="override those of the configuration")),
     "source_user_ids": (
         Many[Id],
         Field(
             min_length=1,
             json_schema_extra={"uniqueItems": True},
-            description="whose memories, merged in this order",
+            description="the users to merge, in this order",
         ),
     ),
 }
@@ -408,11 +406,11 @@ def body_of(verb: Callable[..., Any], leave: Sequence[str] = (), *, name: str = 
 
 RegisterUserBody: Any = body_of(AsyncMemForest.register_user, ("user_id",))
 IngestSessionBody: Any = body_of(AsyncMemForest.ingest_session, ("user_id", "session_id"))
-_MESSAGE = (Id | None, Field(None, description="id of the message that says it; the last one when not given"))
+_MESSAGE = (Id | None, Field(None, description="id of the message that says it. Default: the last one"))
 Statement: Any = body_of(AsyncUserMemory.remember, name="Statement", source=_MESSAGE)
 AddBody: Any = body_of(
     AsyncUserMemory.add,
-    statements=(Many[Statement], Field([], description="what was understood of these messages already")),
+    statements=(Many[Statement], Field([], description="what you understood of these messages")),
 )
 MergeBody: Any = body_of(AsyncUserMemory.merge, ("directory",))
 MergeUserForestsBody: Any = body_of(AsyncMemForest.merge_user_forests)
@@ -422,15 +420,15 @@ SearchBody: Any = body_of(AsyncUserMemory.search)
 class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
     """Options of `search` and of `QueryResult.context`; `max_tokens` is that of the context."""
 
-    max_tokens: Count = Field(2000, description="of the context, estimated")
-    statements: StrictBool = Field(False, description="add the facts that local rules have made")
+    max_tokens: Count = Field(2000, description="most tokens of the context, estimated")
+    statements: StrictBool = Field(False, description="add the statements that local rules made")
 
 
 ProfileBody: Any = body_of(
     AsyncUserMemory.profile,
     index=(
         Annotated[IndexOf, Field(json_schema_extra={"enum": [*INDEXES, GRAPH]})] | None,
-        Field(None, description='the index that keeps it, or "graph"'),
+        Field(None, description='the index that keeps profiles, or "graph"'),
     ),
 )
 ResumeBody: Any = body_of(AsyncMemForest.resume, ("user_id",))

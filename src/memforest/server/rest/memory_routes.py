@@ -159,7 +159,7 @@ verb_route("asking", "POST /ask", Verbs.ask, "read")
 
 @routes.post("/context", **operation("asking", "context", Context, "read"))
 async def context(memory: Memory, body: bodies.ContextBody) -> Response:
-    """Return evidence for a question as text for a prompt, as much as fits into `max_tokens`."""
+    """Return the evidence for a question as text for a prompt, up to `max_tokens`."""
     given = body.options()
     given.pop("max_tokens", None)
     given.pop("statements", None)
@@ -189,7 +189,7 @@ verb_route("facts", "POST /delete", Verbs.delete, "delete")
 
 @routes.delete("/facts/{fact_id}", **operation("facts", "delete_fact", DeleteReceipt, "delete", writes=True))
 async def delete_fact(fact_id: bodies.FactId, memory: Memory, dry_run: DryRun = False) -> Response:
-    """Delete a fact, the sentences that it was made from, and everything that was made of them."""
+    """Delete a fact, the sentences it was made from, and everything that was made of them."""
     return answer(await memory.delete(fact_id, dry_run=dry_run))
 
 
@@ -218,7 +218,7 @@ async def ingest_session(
     body: bodies.IngestSessionBody,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Store a session and make memory of it; durable when it returns.
+    """Store a session and extract its facts. It is durable when this returns.
 
     The same session again changes nothing, a longer version appends what is new, a different one is a conflict unless
     `replace`. An unknown user is registered.
@@ -238,7 +238,7 @@ async def ingest_session(
     "/sessions/{session_id}", **operation("sessions", "delete_session", DeleteReceipt, "delete", writes=True)
 )
 async def delete_session(session_id: SessionId, memory: Memory, dry_run: DryRun = False) -> Response:
-    """Delete a session with everything that was made of it."""
+    """Delete a session and everything that was made of it."""
     return answer(await memory.delete(session_id=session_id, dry_run=dry_run))
 
 
@@ -249,7 +249,7 @@ async def delete_session(session_id: SessionId, memory: Memory, dry_run: DryRun 
 async def delete_turn(
     session_id: SessionId, turn_id: bodies.TurnId, memory: Memory, dry_run: DryRun = False
 ) -> Response:
-    """Delete one turn with everything that was made of it."""
+    """Delete one turn and everything that was made of it."""
     return answer(await memory.delete(turn=(session_id, turn_id), dry_run=dry_run))
 
 
@@ -280,7 +280,7 @@ verb_route("indexes", "POST /advance", Verbs.advance, "write", ingests=True)
 async def add_index(
     name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
 ) -> Response:
-    """Add an index, let it place everything that the memory holds, and return what is there then."""
+    """Add an index of the whole memory, and return its counts."""
     if name not in INDEXES:
         raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
     if name in [one.name for one in await memory.indexes()]:
@@ -292,6 +292,6 @@ async def add_index(
     "/indexes/{name}", **operation("indexes", "drop_index", None, "admin", status=204, writes=True)
 )
 async def drop_index(name: IndexName, memory: Memory) -> Response:
-    """Take an index away with everything that it has in the file; what was said stays as it is."""
+    """Drop an index and all its data. The turns stay."""
     await memory.drop_index(name)
     return Response(status_code=204)

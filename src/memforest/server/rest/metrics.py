@@ -146,7 +146,7 @@ def _template(scope: Scope) -> str:
 async def may_measure(who: Who) -> None:
     """Raise unless the key is the server's own: the metrics cover all tenants."""
     if who.tenant is not None or who.user is not None:
-        raise ForbiddenError("this needs a key of the server itself, made without --tenant and --user")
+        raise ForbiddenError("this needs a key that was made without --tenant and --user")
 
 
 @metric_routes.get(
@@ -165,7 +165,7 @@ async def may_measure(who: Who) -> None:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Return the server's numbers. Where keys exist it takes one with the scope admin and without a tenant."""
+    """Return the server's metrics. If keys exist, it needs one with the scope admin and without a tenant."""
     registry = cast(Metrics, request.app.state.metrics).registry
     body = await asyncio.to_thread(generate_latest, registry)
     return Response(body, media_type=CONTENT_TYPE_LATEST)

@@ -44,26 +44,26 @@ def add_examples(document: dict[str, Any]) -> None:
                         content["examples"] = {"example": {"value": _TEXTS[kind]}}
 
 
-DESCRIPTION = """Long-term memory for agents: what was said, what is so, and since when.
+DESCRIPTION = """Long-term memory for LLM agents: turns, facts and their times.
 
-Errors are problems (RFC 9457), times ISO 8601 with an offset. Ids in paths are percent-encoded, a slash as `%2F`."""
+Errors are problems (RFC 9457). Times are ISO 8601 with an offset. Percent-encode ids in paths, a slash as `%2F`."""
 
 TAGS = {
-    "users": "Whose memories there are.",
-    "sessions": "What was said, as conversations.",
-    "messages": "What is said just now.",
+    "users": "The users who have a memory.",
+    "sessions": "Conversations and their turns.",
+    "messages": "Add single messages.",
     "asking": "Evidence and answers.",
-    "facts": "What was understood: statements, how they came about, and their correction.",
-    "timeline": "What was so when.",
-    "trees": "The summaries, from the root down.",
-    "entities": "Whom and what statements name, and how they are linked.",
-    "profiles": "What lasts of a participant or entity.",
-    "changes": "What a memory has learnt since a time, and what differs between two.",
-    "upkeep": "Counts, checks, and what is made anew.",
-    "indexes": "The ways in which a memory is searched.",
-    "jobs": "Many sessions at once, made memory of in the background.",
-    "health": "Whether the server lives and can serve, and what it does, in numbers.",
-    "transfer": "A whole memory, out and in.",
+    "facts": "Facts, their history and their correction.",
+    "timeline": "States and events in time order.",
+    "trees": "Summaries, from the root down.",
+    "entities": "People, places and things, and their relations.",
+    "profiles": "Profiles of participants and other entities.",
+    "changes": "What changed since a time, or between two times.",
+    "upkeep": "Counts, checks and rebuilding.",
+    "indexes": "The indexes of a memory.",
+    "jobs": "Ingest many sessions in the background.",
+    "health": "Health and metrics of the server.",
+    "transfer": "Export and import of a whole memory.",
 }
 
 SECURITY: dict[str, dict[str, str]] = {
@@ -71,7 +71,7 @@ SECURITY: dict[str, dict[str, str]] = {
         "type": "apiKey",
         "in": "header",
         "name": KEY_HEADER,
-        "description": "a key of `memforest keys create`",
+        "description": "a key from `memforest keys create`",
     },
     "HTTPBearer": {
         "type": "http",
@@ -79,11 +79,11 @@ SECURITY: dict[str, dict[str, str]] = {
         "description": "a key, or a token of the configured issuer",
     },
 }
-"""How a caller may say who it is; any one of them will do."""
+"""How a caller may authenticate; one of them is enough."""
 
 _EXTRA = {
     "VerifyReport": {"ok": {"type": "boolean", "description": "nothing is wrong"}},
-    "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong any more"}},
+    "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong now"}},
     "ForestMergeResult": {
         "source_user_ids": {"type": "array", "items": {"type": "string"}},
         **{name: {"type": "integer"} for name in ("sessions_added", "facts_inserted", "facts_merged")},

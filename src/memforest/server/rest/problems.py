@@ -32,7 +32,7 @@ MOST_FIELDS = 20
 RETRY_S = 5
 """When to try again where nothing better is known, in seconds."""
 LOCKED_S = 1
-UNEXPECTED = "the server met an error that it did not expect; its log says where"
+UNEXPECTED = "unexpected error in the server; its log says where"
 
 
 class WrongField(BaseModel):
@@ -49,11 +49,9 @@ class ProblemDetails(BaseModel):
 
     type: str = Field(description="`urn:memforest:error:` and the name of the class, or `about:blank`")
     title: str = Field(description="what kind of error it is")
-    status: int = Field(description="that of the response")
+    status: int = Field(description="the status of the response")
     detail: str = Field(description="what was wrong, and what to do about it")
-    errors: list[WrongField] | None = Field(
-        None, description="the wrong fields, of a request that does not fit"
-    )
+    errors: list[WrongField] | None = Field(None, description="the wrong fields of the request")
 
 
 def type_of(kind: type[errors.MemForestError]) -> str:

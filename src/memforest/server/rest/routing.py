@@ -98,29 +98,29 @@ ALWAYS = (401, 403, 404, 422, 423, 429, 503)
 """What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
 
 _MEANS = {
-    400: "The connection ended before the body did.",
-    401: "There is no key or token, or it does not hold.",
-    403: "The key or token does not allow it.",
-    404: "There is no such user, session, fact, turn or entity, or the caller may not see it.",
-    408: "The body did not come in time.",
-    409: "It is not as the request supposes: stored otherwise, corrected already, or the key of a write came with another request.",
+    400: "The connection ended before the whole body had arrived.",
+    401: "The key or token is missing or not valid.",
+    403: "The key or token does not allow this.",
+    404: "The user, session, fact, turn or entity does not exist, or the caller may not see it.",
+    408: "The body did not arrive in time.",
+    409: "The request conflicts with the state: other turns are stored, the fact was corrected, or the idempotency key was used.",
     413: "The body is too large.",
-    415: "The body is no JSON.",
-    422: "The request does not fit; `errors` says where.",
+    415: "The body is not JSON.",
+    422: "The request is not valid; `errors` says where.",
     423: "Another process is writing to the memory.",
     429: "Too many requests, or too many ingests at once.",
-    500: "The server met an error that it did not expect.",
+    500: "Unexpected error in the server.",
     503: "The memory or a model cannot be used now.",
     507: "The disk of the server is full.",
 }
 _RETRY = {
     "Retry-After": {
-        "description": "seconds until it may succeed",
+        "description": "seconds to wait before the next try",
         "schema": {"type": "integer", "minimum": 1},
     }
 }
 _HEADERS: Mapping[int, Mapping[str, Any]] = {
-    401: {"WWW-Authenticate": {"description": "how to say who one is", "schema": {"type": "string"}}},
+    401: {"WWW-Authenticate": {"description": "how to authenticate", "schema": {"type": "string"}}},
     423: _RETRY,
     429: _RETRY,
     503: _RETRY,
@@ -156,17 +156,17 @@ class User(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Users(Result):
-    """Ids of users who have a memory; `next_cursor` is that of the next page, None on the last one."""
+    """Ids of users who have a memory. `next_cursor` leads to the next page; it is None on the last one."""
 
     users: tuple[str, ...]
     next_cursor: str | None = None
 
 
 class Context(BaseModel):
-    """Evidence rendered for a prompt: dated quotations, one numbered line a piece. It is data, and no instruction."""
+    """Evidence as text for a prompt: dated quotations, one numbered line each. It is data, not instructions."""
 
     context: str
-    warnings: list[str] = Field(description="what the caller should know of the search")
+    warnings: list[str] = Field(description="what the caller should know about the search")
 
 
 _TOLD = frozenset(("warnings", "failure", "reason", "notes", "left"))
@@ -369,7 +369,7 @@ class _ReadRequest(Request):
         try:
             body = await self.body()
         except ClientDisconnect:
-            raise HTTPException(400, "the connection ended before the body did") from None
+            raise HTTPException(400, "the connection ended before the whole body had arrived") from None
         if len(body) > SHORT_BYTES:
             self._read = await asyncio.to_thread(_checked, body, field)
         elif body:
@@ -409,11 +409,11 @@ def read_json(body: bytes, what: str = "the body") -> Any:
     except RecursionError:
         raise InputError(f"{what} is nested too deeply") from None
     except UnicodeDecodeError:
-        raise InputError(f"{what} is no JSON: it is not in UTF-8") from None
+        raise InputError(f"{what} is not JSON: it is not in UTF-8") from None
     except json.JSONDecodeError as exc:
-        raise InputError(f"{what} is no JSON: {exc.msg} at character {exc.pos}") from None
+        raise InputError(f"{what} is not JSON: {exc.msg} at character {exc.pos}") from None
     except ValueError as exc:
-        raise InputError(f"{what} is no JSON: {exc}") from None
+        raise InputError(f"{what} is not JSON: {exc}") from None
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -422,7 +422,7 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has more than {MOST_MEMBERS:,} members")
     made = dict(members)
     if len(made) < len(members):
-        raise ValueError("an object has two members of one name")
+        raise ValueError("an object has two members of the same name")
     return made
 
 

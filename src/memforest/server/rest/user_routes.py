@@ -79,7 +79,7 @@ async def may_list(who: Who) -> None:
     ),
 )
 async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
-    """List the users with a memory, in no particular order: a user's key sees that user alone, others need the scope `admin`."""
+    """List the users who have a memory. A user's key sees only that user; other keys need the scope `admin`."""
     if who.user is not None:
         return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
     page = await forest.users(limit=limit, cursor=cursor)
@@ -97,7 +97,7 @@ async def register_user(
     who: Who,
     body: Annotated[bodies.RegisterUserBody | None, Body()] = None,
 ) -> Response:
-    """Make a user's memory, or open it when there is one."""
+    """Make a user's memory, or open an existing one."""
     user = who.user_id(user_id)
     known = await forest.has_user(user)
     if known and body is not None and not body.load_existing:
@@ -117,13 +117,13 @@ async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
 
 @routes.delete("/users/{user_id}", **operation("users", "delete_user", DeleteReceipt, "delete", writes=True))
 async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
-    """Delete a user's memory with all of its files, whatever their state, or count what would go."""
+    """Delete a user's memory with all its files, or count what would be deleted."""
     return answer(await memory.delete_all(dry_run=dry_run))
 
 
 @routes.post("/users/{user_id}/merge", **operation("users", "merge", MergeResult, "admin", ingests=True))
 async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
-    """Merge another user's memory into this one; the other stays as it is."""
+    """Merge another user's memory into this one. The other does not change."""
     given = body.options()
     return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
 
@@ -133,7 +133,7 @@ async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     **operation("users", "merge_user_forests", ForestMergeResult, "admin", ingests=True),
 )
 async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserForestsBody) -> Response:
-    """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
+    """Merge the memories of several users into one, which may be new. The others do not change."""
     given = body.options()
     for user in (*given["source_user_ids"], given["target_user_id"]):
         who.user_id(user)
@@ -273,10 +273,10 @@ async def export(
     user_id: UserId,
     request: Request,
     who: Who,
-    vectors: Annotated[bool, Query(description="vectors too, so that the import need not make them")] = False,
-    summaries: Annotated[bool, Query(description="the summaries of trees too")] = True,
+    vectors: Annotated[bool, Query(description="include the vectors: the import is faster")] = False,
+    summaries: Annotated[bool, Query(description="include the summaries of trees")] = True,
 ) -> Response:
-    """Return everything that the memory holds, of one moment, from which `import_` makes an equal one.
+    """Return the whole memory at one moment. `import_` makes the same memory from it.
 
     The connection is cut where it fails on the way: the file is whole if it ends with its last record.
     """
@@ -303,7 +303,7 @@ async def export(
     ),
 )
 async def import_(memory: Memory, request: Request, budget: BudgetText = None) -> Response:
-    """Make this user's memory from what `export` returned; the user must have none. Larger files are imported where they are."""
+    """Make this user's memory from an export. The user must have none. Import larger files on the server itself."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (FILE, *LINES):
         raise HTTPException(415, f"the body must be an export, with Content-Type: {FILE}")
     spends = None if budget is None else read_budget(budget)
@@ -390,10 +390,8 @@ LOOK: dict[str, Any] = {"scopes": "read or write", "dependencies": [Depends(may_
         writes=True,
         responses={
             202: {
-                "description": "All that can be stored is.",
-                "headers": {
-                    "Location": {"description": "where the job is told of", "schema": {"type": "string"}}
-                },
+                "description": "Everything that can be stored is stored.",
+                "headers": {"Location": {"description": "address of the job", "schema": {"type": "string"}}},
             }
         },
     ),
@@ -401,7 +399,7 @@ LOOK: dict[str, Any] = {"scopes": "read or write", "dependencies": [Depends(may_
 async def ingest(
     request: Request, body: IngestBody, who: Who, jobs: Jobs, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Receive many sessions of many users durably, and make memory of them in the background.
+    """Store many sessions of many users, and extract their facts in the background.
 
     The answer comes when they are stored. A session that cannot be stored is refused alone: `refused` names its place in
     the request, and the reason. The same sessions sent again change nothing; with `Idempotency-Key` they are the same job.
@@ -421,13 +419,13 @@ async def list_jobs(who: Who, jobs: Jobs, limit: PageSize = 50, cursor: Cursor =
 
 @routes.get("/jobs/{job_id}", **operation("jobs", "get_job", JobView, "read", **LOOK))
 async def get_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
-    """Tell how far an ingest job has come."""
+    """Return the state of an ingest job."""
     return answer(await jobs.job(who, job_id))
 
 
 @routes.post("/jobs/{job_id}/cancel", **operation("jobs", "cancel_job", JobView, "write", writes=True))
 async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
-    """End an ingest job where it stands; one that has ended stays as it is.
+    """Cancel an ingest job. A job that has ended does not change.
 
     Its sessions stay stored. `resume`, or a later job of the same user, makes memory of them.
     """
@@ -454,7 +452,7 @@ async def watch_job(
     jobs: Jobs,
     again: Again,
     last_event_id: Annotated[
-        str | None, Header(description="go on behind this event", pattern="^[0-9]{0,15}$")
+        str | None, Header(description="continue after this event", pattern="^[0-9]{0,15}$")
     ] = None,
 ) -> Any:
     """Follow an ingest job to its end, by server-sent events."""

@@ -1,7 +1,7 @@
 """Pages that answer a question from evidence, and that compare two instants.
 
-The first shows the evidence with its relevance, dates and sources, then the answer, and how both were found; the second what was
-so at one instant and not at the other, or what the memory held and learnt.
+The first page shows the evidence with its relevance, dates and sources, then the answer, and how both were found. The
+second page compares two times: what was true, or what the memory held and learnt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def ask(visit: PageRequest) -> Response:
     memory, question = visit.memory, visit.given("q")
     during = visit.given("from"), visit.given("to")
     if (during[0] is None) != (during[1] is None):
-        raise InputError("a period has two ends; give both times, or none")
+        raise InputError("a period needs both times; give both, or none")
     top_k = visit.number("top_k", TOP_K, PAGE) or TOP_K
     asked: dict[str, Any] = {name: visit.given(name) for name in OPTIONS}
     asked |= {"during": during if during[0] else None, "min_relevance": visit.share("min_relevance")}

@@ -89,7 +89,7 @@ async def _ancestors(memory: AsyncUserMemory, way: Sequence[int]) -> list[tuple[
     for depth, number in enumerate(way[:-1], 1):
         [view] = await memory.tree(node=number, depth=1, limit=MOST_CHILDREN)
         if view.children and way[depth] not in {one.node_id for one in view.children}:
-            raise NotFoundError("there is no such way through this tree; it may have grown since")
+            raise NotFoundError("this path does not exist; the tree may have changed since")
         above.append((".".join(map(str, way[:depth])), view))
     return above
 

@@ -180,7 +180,7 @@ class TicketAccess(OpenAccess):
         if credential is None or not hmac.compare_digest(
             credential.encode("utf-8", "replace"), self.credential.encode()
         ):
-            raise UnauthenticatedError("open the address that `memforest inspect` has printed; it opens once")
+            raise UnauthenticatedError("open the address that `memforest inspect` prints; it works once")
         return Principal(user=self._user, key="inspect")
 
 
@@ -189,7 +189,7 @@ _STRICT: Mapping[str, Any] = {"httponly": True, "samesite": "strict"}
 _ID_CHARS = 43
 """Characters of a session's id."""
 
-ELSEWHERE = "Another site's page has asked for this, which may cost or change something. Open it from here."
+ELSEWHERE = "A page of another site asked for this. It may cost or change something, so open it from here."
 
 Handler = Callable[[PageRequest], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -259,7 +259,7 @@ class Site:
         if (self._ticket is not None or await self._is_open()) and not is_local_host(
             request.headers.get("host", ""), self._hosts
         ):
-            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
+            raise ForbiddenError("without a key you can reach this server only by the name of this machine")
         return who
 
     async def _is_open(self) -> bool:
@@ -332,7 +332,7 @@ class Site:
     async def failed(self, request: Request, error: Exception) -> Response:
         """Return the error page of an unknown page, of a form's address that is read, or of an unexpected error."""
         status = error.status_code if isinstance(error, HTTPException) else 500
-        said = {404: "There is no such page.", 405: "This is no page; a form is posted here."}
+        said = {404: "There is no such page.", 405: "This is not a page; it only takes a form."}
         return self._message(request, said.get(status, "Something went wrong on the server."), status)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
