@@ -20,6 +20,7 @@ else:
     import tomli as tomllib
 
 __all__ = [
+    "AUTHORED",
     "OWN",
     "SETS",
     "Person",
@@ -36,6 +37,9 @@ OWN, SWAPPED, SECOND, THIRD = "own", "swapped", "second", "third"
 SETS = (OWN, SWAPPED, SECOND, THIRD)
 """The set that the rules were written beside; its sentences with other values and people; and other attributes,
 values, people and sentences, twice. The last three are by other hands, for measuring only."""
+AUTHORED = ("home", "work", "leisure", "services")
+"""Sets of `data/timelines`, each by a hand that saw nothing of the others: what is learnt of time may be fitted to them."""
+DATA = Path(__file__).resolve().parents[2] / "data" / "timelines"
 
 PRONOUNS = {
     "he": {"he": "he", "his": "his", "him": "him", "himself": "himself"},
@@ -99,24 +103,25 @@ class Phrasing:
 
 
 def load_phrasing(which: str = OWN) -> Phrasing:
-    """Read one of `SETS` from the files beside this module.
+    """Read one of `SETS` from the files beside this module, or one of `AUTHORED`.
 
     Raises:
         ValueError: there is no set of that name.
     """
-    if which not in SETS:
-        raise ValueError(f"no set {which!r}; there are {', '.join(SETS)}")
-    data = _read(f"{which}_phrasing.toml" if which in (SECOND, THIRD) else "phrasing.toml")
+    if which not in (*SETS, *AUTHORED):
+        raise ValueError(f"no set {which!r}; there are {', '.join((*SETS, *AUTHORED))}")
+    beside = f"{which}_phrasing.toml" if which in (SECOND, THIRD) else "phrasing.toml"
+    data = _read(DATA / f"{which}.toml" if which in AUTHORED else Path(__file__).with_name(beside))
     if which == SWAPPED:
-        other = _read("swapped_values.toml")
+        other = _read(Path(__file__).with_name("swapped_values.toml"))
         data["people"] = other["people"]
         for name, attribute in data["attribute"].items():
             attribute["values"] = other["values"][name]
     return Phrasing(data["people"], data["chat"], data["generic"], data["attribute"])
 
 
-def _read(name: str) -> dict[str, Any]:
-    with Path(__file__).with_name(name).open("rb") as file:
+def _read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
         return tomllib.load(file)
 
 

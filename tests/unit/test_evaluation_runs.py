@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import random
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -32,7 +34,7 @@ from memforest.evaluation.tables import (
     retrieval_tables,
 )
 from memforest.models import HashEmbedder
-from memforest.ports import ChatRequest
+from memforest.ports import STANDS, ChatRequest
 from memforest.testing import FunctionChat
 
 LINES = [
@@ -126,6 +128,42 @@ def test_a_share_of_the_questions_is_always_the_same(plan: Plan) -> None:
     assert drawn[0] == []
     assert drawn[1] == drawn[2]
     assert set(drawn[1]) < set(drawn[3])
+
+
+class Reader:
+    """A cross-encoder that counts words in common, slowly, and keeps what it has read."""
+
+    model_id = "reader-1"
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, str]] = []
+
+    async def score(self, question: str, texts: Sequence[str]) -> Any:
+        """Return the words in common."""
+        return (await self.read_states(question, texts))[:, 0]
+
+    async def read_states(self, question: str, texts: Sequence[str]) -> Any:
+        """Return the words in common, and that nothing is known of how things stand."""
+        self.read += [(question, text) for text in texts]
+        await asyncio.sleep(0.02 * len(texts))
+        said = [len({*question.lower().split()} & {*text.lower().split()}) for text in texts]
+        return np.array([[float(one), *([1 / len(STANDS)] * len(STANDS))] for one in said])
+
+
+def test_systems_share_what_a_cross_encoder_reads_but_not_its_cost(plan: Plan, tmp_path: Path) -> None:
+    """Each pair is read once; every system ranks as if it had read all itself, and its time says so."""
+    alone, reader = Reader(), Reader()
+    mine = replace(plan, systems=["flat"], config=replace(CONFIG, reranker=alone))
+    both = replace(plan, systems=["memforest", "flat"], config=replace(CONFIG, reranker=reader))
+    own, shared = (run_retrieval(one, tmp_path / str(len(one.systems))) for one in (mine, both))
+    assert len(set(reader.read)) == len(reader.read) > 0
+    assert set(alone.read) <= set(reader.read)
+    for qid, one in own.records["flat"].items():
+        again = shared.records["flat"][qid]
+        assert (again["pieces"], again["measures"]) == (one["pieces"], one["measures"])
+        assert again["ms"] >= 20 * len(
+            [text for question, text in alone.read if question == shared.questions[qid]["question"]]
+        )
 
 
 def test_what_systems_are_called(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,12 @@ def eval(call: Call) -> None:
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _usually(name: str, default: Any, kind: Any, about: str) -> Callable[[Any], Any]:
+    return click.option(name, type=kind, default=default, show_default=True, help=about)
+
+
 _run_options = options(
     click.option(
         "--out",
@@ -36,25 +42,10 @@ _run_options = options(
     click.option(
         "--memories", "most", type=click.IntRange(min=1), help="Only the first N memories of the files."
     ),
-    click.option(
-        "--share",
-        type=click.FloatRange(0, 1),
-        default=1.0,
-        help="Only this share of the questions, from 0 to 1.",
-    ),
-    click.option(
-        "--top-k",
-        type=click.IntRange(1, 100),
-        default=10,
-        show_default=True,
-        help="Pieces of evidence for each question.",
-    ),
-    click.option(
-        "--seed", type=int, default=7, show_default=True, help="Random seed of the intervals and of --share."
-    ),
-    click.option(
-        "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes to use."
-    ),
+    _usually("--share", 1.0, click.FloatRange(0, 1), "Only this share of the questions."),
+    _usually("--top-k", 10, click.IntRange(1, 100), "Pieces of evidence for each question."),
+    _usually("--seed", 7, int, "Random seed of the intervals and of --share."),
+    _usually("--jobs", 1, click.IntRange(1, 64), "Processes to use."),
 )
 _answer_options = options(
     takes("--model", of="NAME", help="The chat model that answers, or 'ask' for memforest itself."),
@@ -62,23 +53,14 @@ _answer_options = options(
     takes("--judge", of="NAME", help="The chat model that grades. Without it, words are compared."),
     takes("--judge-url", of="URL", help="The judge's endpoint."),
     takes("--model-size", of="TEXT", default="", help="The model's size for the CSV, e.g. 30B."),
-    click.option(
-        "--runs", type=click.IntRange(1, 8), default=1, show_default=True, help="Answers to each question."
-    ),
-    click.option(
+    _usually("--runs", 1, click.IntRange(1, 8), "Answers to each question."),
+    _usually(
         "--temperature",
-        type=click.FloatRange(min=0),
-        default=0.7,
-        show_default=True,
-        help="Temperature of the answers, if there are several runs.",
+        0.7,
+        click.FloatRange(min=0),
+        "Temperature of the answers, if there are several runs.",
     ),
-    click.option(
-        "--context-tokens",
-        type=click.IntRange(min=1),
-        default=2000,
-        show_default=True,
-        help="Most tokens of evidence for the model.",
-    ),
+    _usually("--context-tokens", 2000, click.IntRange(min=1), "Most tokens of evidence for the model."),
     click.option(
         "--max-calls", type=click.IntRange(min=0), help="Most calls to models; the same command goes on."
     ),
@@ -145,7 +127,7 @@ def reproduce(call: Call, /, name: str, data: Sequence[Path], bench: str, **give
 
     rows = reproduction(name)
     asked = [row[1] for row in rows["rows"] if len(row) < 4 or call.config().chat is not None]
-    plan = _plan(call, bench, data, asked, {**given, "out": given["out"] or Path(f"eval-{name}")})
+    plan = _plan(call, bench, data, asked, given)
     with progress_bars(quiet=call.as_json) as show:
         from memforest.evaluation.retrieval import run_retrieval
 
@@ -180,13 +162,7 @@ def report(call: Call, /, folder: Path, against: str | None) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @takes("--model", of="NAME", required=True, help="The chat model that proposes questions.")
 @takes("--base-url", of="URL", help="The model's OpenAI-compatible endpoint.")
-@click.option(
-    "--facts",
-    type=click.IntRange(1, 1000),
-    default=20,
-    show_default=True,
-    help="Facts that the model sees, ten in each call.",
-)
+@_usually("--facts", 20, click.IntRange(1, 1000), "Facts that the model sees, ten in each call.")
 def draft(call: Call, /, file: Path, model: str, base_url: str | None, facts: int) -> None:
     """Let a model propose questions about the memory of --user. Read FILE before you use it with `eval own`."""
     from memforest.evaluation.answers import draft as drafted

@@ -12,7 +12,6 @@ import math
 import os
 import platform
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from contextlib import ExitStack
@@ -32,7 +31,9 @@ from memforest.errors import InputError
 from memforest.evaluation.cases import Case, Question
 from memforest.evaluation.loaders import read_cases
 from memforest.evaluation.measures import MEASURES, Mean, mean_of, ranking
-from memforest.evaluation.systems import Found, Piece, System, Written, open_system
+from memforest.evaluation.systems import Found, Piece, ReadOnce, System, Written, open_system, spent_ms
+from memforest.ports import ReadsStates
+from memforest.reading.steps import choose_steps
 from memforest.text import count_tokens, cut
 
 __all__ = ["Journal", "Plan", "Results", "begin", "run_retrieval"]
@@ -236,6 +237,9 @@ def _run(plan: Plan, out: Path, report: Report = lambda *_: None) -> None:
     questions, done = (Journal(out / "questions.jsonl", "qid"),
         Journal(out / "retrieval.jsonl", "system", "qid"),)  # fmt: skip
     written = Journal(out / "memories.jsonl", "system", "case")
+    reranker = choose_steps(plan.config).reranker
+    if isinstance(reranker, ReadsStates):
+        plan = replace(plan, config=replace(plan.config, reranker=ReadOnce(reranker, reranker.model_id)))
     with ExitStack() as closing:
         systems: dict[str, System] = {}
         for name in dict.fromkeys(plan.systems):
@@ -275,9 +279,10 @@ def _question(case: Case, one: Question) -> dict[str, Any]:
 def _asked(
     plan: Plan, system: System, case: Case, one: Question, session_of: Mapping[str, str]
 ) -> dict[str, Any]:
-    began, worked = time.perf_counter(), time.process_time()
+    reader = plan.config.reranker
+    began = spent_ms() + (reader.spared if isinstance(reader, ReadOnce) else 0.0)
     found = found_of(system.find(case, one, plan.depth))
-    ms, cpu = (time.perf_counter() - began) * 1000, (time.process_time() - worked) * 1000
+    ms, cpu = (spent_ms() + (reader.spared if isinstance(reader, ReadOnce) else 0.0) - began).tolist()
     ranked: dict[str, int] = {}
     used = 0
     for piece in found.pieces:

@@ -30,7 +30,7 @@ from memforest.evaluation.cases import Case, Question, turn_id, turn_key
 from memforest.evaluation.measures import key_span, normal_tokens
 from memforest.memory.blocking import MemForest
 from memforest.memory.open import embedder_of
-from memforest.ports import Embedder
+from memforest.ports import Embedder, ReadsStates
 from memforest.read.results import IngestResult, QueryResult, Usage, context_lines
 from memforest.reading.timestamps import zone_named
 from memforest.search.scores import term_scores
@@ -38,8 +38,8 @@ from memforest.search.vectors import index_tokens, question_tokens, turn_text
 from memforest.settings import INDEX_SETTINGS, PRESETS, hints_of
 from memforest.trees.attached import INDEXES, make_index
 
-__all__ = ["BASELINES", "Found", "Maker", "Piece", "System", "Written", "open_system", "settings_of",
-    "swapped", "system_names",]  # fmt: skip
+__all__ = ["BASELINES", "Found", "Maker", "Piece", "ReadOnce", "System", "Written", "open_system", "settings_of",
+    "spent_ms", "swapped", "system_names",]  # fmt: skip
 
 Rows = NDArray[np.float64]
 
@@ -391,6 +391,38 @@ def swapped(case: Case, share: float, seed: int) -> Case:
         turns[a][b], turns[c][d] = turns[c][d], turns[a][b]
     sessions = (replace(one, turns=tuple(said)) for one, said in zip(case.sessions, turns, strict=True))
     return Case(f"{case.id} swapped {share}", tuple(sessions), case.questions)
+
+
+class ReadOnce:
+    """A cross-encoder that reads a question and a text once, however many systems ask: what it says depends on nothing else.
+
+    `spared` is what reading again would have taken so far, in ms on the clock and of processor time, shape (2,): a system's own
+    cost is not less for those that were asked before it.
+    """
+
+    def __init__(self, reader: ReadsStates, model_id: str) -> None:
+        self.model_id, self._reader = model_id, reader
+        self._read: dict[tuple[str, str], tuple[Rows, Rows]] = {}
+        self.spared = np.zeros(2)
+
+    async def score(self, question: str, texts: Sequence[str]) -> Rows:
+        """Return the scores alone, shape (n,); see `Reranker.score`."""
+        return (await self.read_states(question, texts))[:, 0]
+
+    async def read_states(self, question: str, texts: Sequence[str]) -> Rows:
+        """Return what `ReadsStates.read_states` does."""
+        new = [text for text in dict.fromkeys(texts) if (question, text) not in self._read]
+        self.spared = self.spared + sum(self._read[question, text][1] for text in {*texts} - {*new})
+        began = spent_ms()
+        read = await self._reader.read_states(question, new) if new else ()
+        each = (spent_ms() - began) / max(len(new), 1)
+        self._read |= {(question, text): (row, each) for text, row in zip(new, read, strict=True)}
+        return np.array([self._read[question, text][0] for text in texts])
+
+
+def spent_ms() -> Rows:
+    """Return the ms on the clock and of processor time, shape (2,); their differences count."""
+    return np.array([time.perf_counter(), time.process_time()]) * 1000
 
 
 class Baseline:
