@@ -18,7 +18,8 @@ from memforest.memory.forest import AsyncMemForest
 from memforest.settings import MAX_TOP_K
 from memforest.write.turns import check_id
 
-with needs(("langgraph", "1.2", "2"), ("langgraph-checkpoint", "4.3", "5")):
+with needs(("langgraph", "1.1", "2"), ("langgraph-checkpoint", "4.2", "5")):
+    from langgraph.store import base
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -31,7 +32,6 @@ with needs(("langgraph", "1.2", "2"), ("langgraph-checkpoint", "4.3", "5")):
         SearchItem,
         SearchOp,
         get_text_at_path,
-        validate_op_namespace,
     )
 
 __all__ = ["MemForestStore"]
@@ -41,6 +41,7 @@ _TEXT = ("text", "content", "memory", "data")
 """Fields of a value whose text stands alone."""
 ASKED = "memforest"
 """The key of a filter that has options of `search`, and of a value that has its evidence."""
+_check_labels = getattr(base, "validate_op_namespace", lambda _op: None)  # since langgraph-checkpoint 4.3
 _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
@@ -92,7 +93,7 @@ class MemForestStore(BaseStore):
         """
         results, puts = list[Result](), dict[tuple[Namespace, str], PutOp]()
         for op in ops:
-            validate_op_namespace(op)
+            _check_labels(op)
             if isinstance(op, GetOp):
                 found = await self._documents.find(self._one(op.namespace), [(*op.namespace, op.key)])
                 results.append(_item(found[0]) if found else None)
