@@ -8,7 +8,8 @@
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
-#   make integrations   the adapters of frameworks in two environments: the frameworks' own tests, ours, the examples, and a table
+#   make integrations   the adapters of frameworks, newest and previous release: the frameworks' own tests, ours, the examples, and a table
+#   make integrations-ci   the same with the newest releases alone
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make screenshots   the pictures of docs/inspector.md anew, from the memory of the demo
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
@@ -23,7 +24,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check integrations ui-check screenshots gates docs docs-site docs-site-check demo-picture clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check integrations integrations-ci ui-check screenshots gates docs docs-site docs-site-check demo-picture clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -99,6 +100,9 @@ $(SERVE_VENV)/.tools: Makefile
 # The frameworks have dependencies of their own: most go together, and two need an environment apart.
 integrations:
 	$(PYTHON) tests_integrations/conformance.py
+
+integrations-ci:
+	$(PYTHON) tests_integrations/conformance.py --newest
 
 # GATES="--only sizes,speed" chooses; see benchmarks/gates.py.
 gates: $(VENV)/.dev

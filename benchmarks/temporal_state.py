@@ -141,8 +141,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--show-failures", type=int, default=0, metavar="N", help="print N failures a system")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and every rank")
     options = parser.parse_args(arguments)
-    if options.show_failures and options.set in SETS and options.set != OWN:
-        parser.error(f"--show-failures is for --set {OWN}: the other sets are not to be consulted")
+    if options.show_failures and options.set not in (OWN, *AUTHORED):
+        parser.error(
+            f"--show-failures is for {', '.join((OWN, *AUTHORED))}: the other sets are not to be consulted"
+        )
     return options
 
 

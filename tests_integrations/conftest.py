@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from memforest.testing import FrozenClock, HashEmbedder
 hypothesis.settings.register_profile(
     "memforest",
     deadline=None,
+    derandomize="CI" in os.environ,
     max_examples=6,
     stateful_step_count=12,
     suppress_health_check=list(hypothesis.HealthCheck),

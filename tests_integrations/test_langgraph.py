@@ -126,6 +126,28 @@ async def test_a_store_of_a_compiled_graph(forest: AsyncMemForest, clock: Frozen
     assert [one.value["text"] for one in then] == ["I live in Porto."]
 
 
+async def test_a_store_keeps_what_was_so(forest: AsyncMemForest, clock: FrozenClock) -> None:
+    """A key that is put again has its older value as of then, with and without a query, and the newest one else."""
+    store = MemForestStore(forest)
+    for text in ("My favourite colour is red.", "My favourite colour is blue."):
+        await store.aput(("bob",), "colour", {"text": text})
+        clock.advance(days=100)
+    ways: list[tuple[dict[str, Any] | None, str]] = [(None, "blue"), ({}, "blue"), ({"as_of": "2023-02-01"}, "red"), ({"known_at": "2023-02-01"}, "red"),
+        ({"said_by": "2023-02-01"}, "red"), ({"during": ("2023-01-01", "2023-02-01")}, "red"), ({"as_of": "2023-05-01"}, "blue")]  # fmt: skip
+    for asked, colour in ways:
+        how: Any = {"filter": {"memforest": asked} if asked is not None else None}
+        [item] = await store.asearch(("bob",), query="Which colour?", **how)
+        assert colour in item.value["text"], asked
+        [item] = await store.asearch(("bob",), **how)
+        assert colour in item.value["text"], asked
+    assert await store.asearch(("bob",), filter={"memforest": {"as_of": "2022-01-01"}}) == []
+    item = await store.aget(("bob",), "colour")
+    item.value["text"] = "changed by a caller"
+    assert "blue" in (await store.aget(("bob",), "colour")).value["text"]
+    await store.adelete(("bob",), "colour")
+    assert (await forest.user("bob").verify(deleted=["colour is red", "colour is blue"])).ok
+
+
 @pytest.mark.parametrize(
     "key", ["a.b", "a/b", "../x", "'; DROP TABLE turn; --", '"', "\0", "ключ", "x" * 3000, " "]
 )
@@ -182,14 +204,14 @@ async def test_long_values_many_operations_and_users_apart(forest: AsyncMemFores
 async def test_cancelled_in_the_middle_and_two_loops(forest: AsyncMemForest) -> None:
     """A cancelled batch leaves whole items; another loop in another thread writes to the same store meanwhile."""
     store = MemForestStore(forest)
-    batch = asyncio.create_task(store.abatch([PutOp(("bob",), str(n), {"n": n}, False) for n in range(60)]))
+    batch = asyncio.create_task(store.abatch([PutOp(("bob",), str(n), {"n": n}, False) for n in range(600)]))
     other = asyncio.create_task(asyncio.to_thread(store.put, ("eve",), "k", {"n": -1}, False))
     await asyncio.sleep(0.2)
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await batch
     await other
-    kept = await store.asearch(("bob",), limit=100)
+    kept = await store.asearch(("bob",), limit=1000)
     assert [one.value["n"] for one in kept] == list(range(len(kept)))
     assert (await store.aget(("eve",), "k")).value == {"n": -1}
     assert (await forest.user("eve").verify()).ok

@@ -164,7 +164,7 @@ def test_while_the_server_ends_nothing_is_taken_in_and_watchers_are_let_go(folde
         watching = asyncio.create_task(watch())
         await until(lambda: intake.watchers)
         intake.refuse()
-        with pytest.raises(StoreClosedError, match="ending"):
+        with pytest.raises(StoreClosedError, match="stopping"):
             await intake.submit(WHO, [request("ana", "two")])
         await intake.close()
         await asyncio.wait_for(watching, 10)

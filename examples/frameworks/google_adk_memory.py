@@ -1,4 +1,4 @@
-"""A memory service for Google ADK: pip install memforest "google-adk>=2.13,<3"."""
+"""A memory service for Google ADK: pip install memforest "google-adk>=2.12,<3"."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""A LangChain retriever over a user's memory: pip install memforest "langchain-core>=1.8,<2"."""
+"""A LangChain retriever over a user's memory: pip install memforest "langchain-core>=1.7,<2"."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""A LangGraph graph that recalls and remembers: pip install memforest "langgraph>=1.2,<2"."""
+"""A LangGraph graph that recalls and remembers: pip install memforest "langgraph>=1.1,<2"."""
 
 import tempfile
 

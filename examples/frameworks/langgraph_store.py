@@ -1,4 +1,4 @@
-"""LangGraph's long-term store with a search that knows time: pip install memforest "langgraph>=1.2,<2"."""
+"""LangGraph's long-term store with a search that knows time: pip install memforest "langgraph>=1.1,<2"."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK with a session that remembers: pip install memforest "openai-agents>=0.24,<0.25"."""
+"""An agent of the OpenAI Agents SDK with a session that remembers: pip install memforest "openai-agents>=0.23,<0.25"."""
 
 import asyncio
 import tempfile

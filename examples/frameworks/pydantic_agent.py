@@ -1,4 +1,4 @@
-"""A pydantic-ai agent with memory as a capability: pip install memforest "pydantic-ai-slim>=2.68,<3"."""
+"""A pydantic-ai agent with memory as a capability: pip install memforest "pydantic-ai-slim>=2.66,<3"."""
 
 import asyncio
 import tempfile

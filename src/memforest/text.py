@@ -19,8 +19,6 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal
 
-import snowballstemmer
-
 
 def word_set(text: str) -> frozenset[str]:
     """Return the white-space separated words of `text` as a set, so that word lists can be written as prose."""
@@ -273,6 +271,8 @@ def snowball_stem(word: str, language: Literal["arabic", "english", "russian", "
     """
     stemmer = getattr(_STEMMERS, language, None)
     if stemmer is None:
+        import snowballstemmer  # a command that only asks a server stems nothing
+
         stemmer = snowballstemmer.stemmer(language)
         setattr(_STEMMERS, language, stemmer)
     return str(stemmer.stemWord(word))

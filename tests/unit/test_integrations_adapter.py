@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,14 @@ def waits(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
 
 
 @pytest.fixture
-def forest(tmp_path: Path) -> Iterator[AsyncMemForest]:
+def clock() -> FrozenClock:
+    """A clock that a test moves."""
+    return FrozenClock("2024-06-01T12:00:00+00:00")
+
+
+@pytest.fixture
+def forest(tmp_path: Path, clock: FrozenClock) -> Iterator[AsyncMemForest]:
     """A forest whose clock stands."""
-    clock = FrozenClock("2024-06-01T12:00:00+00:00")
     made = AsyncMemForest(tmp_path / "forest", Config(embedder=HashEmbedder(), clock=clock))
     yield made
     asyncio.run(made.close())
@@ -201,12 +207,46 @@ async def test_documents_come_back_equal_and_are_searched(forest: AsyncMemForest
     assert again.created == first.created < again.updated
     assert [one.name[1][:1] for one in await kept.find("bob")] == ["k", "x"]
     found = await kept.search("bob", "Where does bob live?", 5)
-    assert [*found] == [again.session_id]
+    assert [one for one, _ in found.values()] == [again]
     assert not any("Porto" in fact.text for fact in await forest.user("bob").list())
     assert await kept.delete("bob", ("a", "k"))
     assert not await kept.delete("bob", ("a", "k"))
     assert (await forest.user("bob").verify(deleted=["Lisbon", "Porto"])).ok
     assert await kept.find("nobody") == []
+
+
+@waits
+async def test_documents_may_keep_what_was_so(forest: AsyncMemForest, clock: FrozenClock) -> None:
+    """Versions are found as of their time, the same value again is no version, one that nobody searches leaves none, and all are deleted."""
+    kept = Documents(Bridge(forest), "test", keeps=True)
+    first = clock()
+    for place, searched in (("Porto", True), ("Porto", True), ("Lisbon", True), ("7", False), ("8", False)):
+        await kept.put([Put("bob", ("k",), [place], f"I live in {place}." if searched else None)])
+        clock.advance(days=30)
+    versions = await kept._versions("bob", None)
+    assert [one.value for one in sorted(versions, key=lambda one: one.updated)] == [
+        ["Porto"],
+        ["Lisbon"],
+        ["8"],
+    ]
+    assert [one.value for one in await kept.find("bob", within=(first, first))] == [["Porto"]]
+    early = first - timedelta(seconds=1)
+    assert await kept.find("bob", within=(early, early)) == []
+    [now] = await kept.find("bob")
+    assert (now.value, now.created) == (["8"], first)
+    assert not await kept.search("bob", "Where does bob live?", 5)
+    [(then, told)] = (
+        await kept.search("bob", "Where does bob live?", 5, (first, None), as_of=first)
+    ).values()
+    assert then.value == ["Porto"]
+    assert told[0][1].text == "I live in Porto."
+    other = Documents(Bridge(forest), "test", keeps=True)  # what another process sees
+    assert await other._versions("bob", None) == versions
+    await other.put([Put("bob", ("k",), ["9"], None)])
+    assert [one.value for one in await kept.find("bob")] == [["9"]]
+    assert await kept.delete("bob", ("k",))
+    assert await kept._versions("bob", None) == []
+    assert (await forest.user("bob").verify(deleted=["Lisbon", "Porto"])).ok
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,8 @@ class AsyncMemForestMemoryTool(BetaAsyncAbstractMemoryTool):
         return {one.name[0]: str(one.value) for one in await self._documents.find(self._user)}
 
     async def _put(self, files: Mapping[str, str]) -> None:
-        await self._documents.put(
-            [Put(self._user, (path,), text, text or None) for path, text in files.items()]
-        )
+        puts = [Put(self._user, (path,), text, text or None) for path, text in files.items()]
+        await self._documents.put(puts)
 
     async def _file(self, path: str, name: str) -> str:
         """Return the content of a file that is to be changed."""
@@ -260,7 +259,7 @@ def _numbered(path: str, content: str, view_range: Any) -> str:
     if view_range and len(view_range) == 2:
         first = max(1, view_range[0])
         lines = lines[first - 1 : len(lines) if view_range[1] == -1 else view_range[1]]
-    return "\n".join([f"Here's the content of {path} with line numbers:", *_lines(lines, first)])
+    return f"Here's the content of {path} with line numbers:\n" + "\n".join(_lines(lines, first))
 
 
 def _listing(path: str, files: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.write.turns import check_id
 
-with needs(("google-adk", "2.13", "3")):
+with needs(("google-adk", "2.12", "3")):
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry

@@ -11,7 +11,7 @@ from memforest.memory.forest import AsyncMemForest
 from memforest.plain import plain
 from memforest.write.turns import check_id
 
-with needs(("langchain-core", "1.8", "2")):
+with needs(("langchain-core", "1.7", "2")):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever

@@ -19,7 +19,7 @@ from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.write.turns import check_id
 
-with needs(("langgraph", "1.2", "2"), ("langchain-core", "1.8", "2")):
+with needs(("langgraph", "1.1", "2"), ("langchain-core", "1.7", "2")):
     from langchain_core.runnables import RunnableConfig, RunnableLambda
     from langchain_core.tools import BaseTool, StructuredTool
     from langgraph.graph import MessagesState

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from itertools import islice
 from typing import Any
 
 from memforest import _sync
@@ -15,32 +17,23 @@ from memforest.integrations.adapter import Bridge, needs
 from memforest.integrations.documents import Document, Documents, Put
 from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
+from memforest.memory.options import read_time
 from memforest.settings import MAX_TOP_K
 from memforest.write.turns import check_id
 
-with needs(("langgraph", "1.2", "2"), ("langgraph-checkpoint", "4.3", "5")):
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        InvalidNamespaceError,
-        Item,
-        ListNamespacesOp,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        get_text_at_path,
-        validate_op_namespace,
-    )
+with needs(("langgraph", "1.1", "2"), ("langgraph-checkpoint", "4.2", "5")):
+    from langgraph.store import base
+    from langgraph.store.base import BaseStore, Item, Op, Result, SearchItem
 
 __all__ = ["MemForestStore"]
 
 Namespace = tuple[str, ...]
 _TEXT = ("text", "content", "memory", "data")
 """Fields of a value whose text stands alone."""
+_MOMENTS = ("as_of", "known_at", "said_by")
 ASKED = "memforest"
 """The key of a filter that has options of `search`, and of a value that has its evidence."""
+_check_labels = getattr(base, "validate_op_namespace", lambda _op: None)  # since langgraph-checkpoint 4.3
 _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
@@ -54,8 +47,9 @@ class MemForestStore(BaseStore):
 
     In a batch, reads see what was there before it, and the last write of an item wins. Items come in the order they were made in;
     with a query, those found come first, best first. ``filter={"memforest": {...}}`` takes the options of `search`
-    (``as_of``, ``during`` and others; only what is found is returned then), and ``"evidence": True`` puts the evidence
-    with facts, times and sources into ``value["memforest"]``. An error is raised always: an item is the program's own.
+    (``as_of``, ``during`` and others; of a query only what is found is returned then), and ``"evidence": True`` puts the
+    evidence with facts, times and sources into ``value["memforest"]``. A searched value that is put again stays as history: with a
+    time, items have the values that they had then. An error is raised always: an item is the program's own.
 
     Args:
         forest: the memories.
@@ -75,7 +69,7 @@ class MemForestStore(BaseStore):
         fields: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        self._documents = Documents(Bridge(forest, **options), "langgraph")
+        self._documents = Documents(Bridge(forest, **options), "langgraph", keeps=True)
         self._user, self._fields = user, fields
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -90,33 +84,29 @@ class MemForestStore(BaseStore):
             InputError: if a value is not JSON; nothing of the batch is written.
             StoreError: if a memory cannot be read or written.
         """
-        results, puts = list[Result](), dict[tuple[Namespace, str], PutOp]()
+        results, puts = list[Result](), dict[tuple[Namespace, str], base.PutOp]()
         for op in ops:
-            validate_op_namespace(op)
-            if isinstance(op, GetOp):
+            _check_labels(op)
+            if isinstance(op, base.GetOp):
                 found = await self._documents.find(self._one(op.namespace), [(*op.namespace, op.key)])
                 results.append(_item(found[0]) if found else None)
-            elif isinstance(op, SearchOp):
+            elif isinstance(op, base.SearchOp):
                 results.append(await self._search(op))
-            elif isinstance(op, ListNamespacesOp):
+            elif isinstance(op, base.ListNamespacesOp):
                 results.append(await self._namespaces(op))
-            elif isinstance(op, PutOp):
+            elif isinstance(op, base.PutOp):
                 puts[op.namespace, str(op.key)] = op
                 results.append(None)
             else:
                 raise InputError(
                     f"unknown operation {type(op).__name__}; give GetOp, PutOp, SearchOp or ListNamespacesOp"
                 )
-        kept = {at: op for at, op in puts.items() if op.value is not None}
-        await self._documents.put(
-            [
-                Put(self._one(op.namespace), (*at[0], at[1]), op.value, self._text(op))
-                for at, op in kept.items()
-            ]
-        )
-        for (namespace, key), op in puts.items():
+        named = [(self._one(namespace), (*namespace, key), op) for (namespace, key), op in puts.items()]
+        kept = [Put(user, name, op.value, self._text(op)) for user, name, op in named if op.value is not None]
+        await self._documents.put(kept)
+        for user, name, op in named:
             if op.value is None:
-                await self._documents.delete(self._one(namespace), (*namespace, key))
+                await self._documents.delete(user, name)
         return results
 
     def _one(self, namespace: Namespace) -> str:
@@ -124,54 +114,56 @@ class MemForestStore(BaseStore):
         try:
             return check_id(self._user(namespace), "the user of a namespace")
         except InputError as exc:
-            raise InvalidNamespaceError(f"{namespace!r}: {exc}") from None
+            raise base.InvalidNamespaceError(f"{namespace!r}: {exc}") from None
 
     async def _users(self, prefix: Namespace) -> list[str]:
         """Return the users who may have namespaces with a prefix."""
-        return (
-            await self._documents.bridge.forest.list_users()
-            if self._user(prefix) is None
-            else [self._one(prefix)]
-        )
+        everyone = self._user(prefix) is None
+        return await self._documents.bridge.forest.list_users() if everyone else [self._one(prefix)]
 
-    def _text(self, op: PutOp) -> str | None:
+    def _text(self, op: base.PutOp) -> str | None:
         """Return what is read of a value; None where it is not to be found."""
         if op.index is False:
             return None
         if (paths := op.index or self._fields) is not None:
-            return "\n".join(text for path in paths for text in get_text_at_path(op.value, path)) or None
+            return "\n".join(text for path in paths for text in base.get_text_at_path(op.value, path)) or None
         alone = [op.value[name] for name in _TEXT if isinstance(op.value.get(name), str)]
         return alone[0] if alone else "\n".join(f"{name}: {one}" for name, one in op.value.items()) or None
 
-    async def _search(self, op: SearchOp) -> list[SearchItem]:
+    async def _search(self, op: base.SearchOp) -> list[SearchItem]:
         options = dict((op.filter or {}).get(ASKED) or {})
-        wanted = {key: one for key, one in (op.filter or {}).items() if key != ASKED}
+        wanted = [(key, one) for key, one in (op.filter or {}).items() if key != ASKED]
         evidence, prefix = options.pop("evidence", False), tuple(op.namespace_prefix)
-        found, rest = list[tuple[float, SearchItem]](), list[SearchItem]()
+        asked, end = bool(op.query and op.query.strip()), op.offset + op.limit
+        window, config = tuple(options.get("during") or ()), self._documents.bridge.forest.config
+        bounds = ([*map(options.get, _MOMENTS), *window[end]] for end in (slice(1), slice(1, 2)))
+        times = ([read_time(one, config, "as_of") for one in each] for each in bounds)
+        at, by = (min(filter(None, each), default=None) for each in times)
+        found, rest = list[tuple[float, Document, Any]](), list[Document]()
         users = await self._users(prefix)
         for user_id in users:
-            documents = {
-                one.session_id: one
-                for one in await self._documents.find(user_id)
-                if one.name[:-1][: len(prefix)] == prefix and self._user(one.name[:-1]) == user_id
-                if all(_passes(_field(one.value, key), asked) for key, asked in wanted.items())
-            }
-            if op.query and op.query.strip() and documents:
-                most = MAX_TOP_K if wanted else 50 + 10 * (op.offset + op.limit)
-                hits = await self._documents.search(user_id, op.query, most, **options)
-                for session_id, told in hits.items():
-                    if session_id in documents:
-                        item = _item(documents.pop(session_id), SearchItem, score=told[0][0])
-                        if evidence:
-                            item.value = {**item.value, ASKED: [one.brief() for _, one in told]}
-                        found.append((told[0][0], item))
-            if not options:
-                rest += [_item(one, SearchItem) for one in documents.values()]
+
+            def passes(one: Document, user_id: str = user_id) -> bool:
+                below = one.name[: len(prefix)] == prefix and len(one.name) > len(prefix)
+                mine = below and self._user(one.name[:-1]) == user_id
+                return mine and all(_passes(_field(one.value, key), like) for key, like in wanted)
+
+            hits: dict[tuple[str, ...], Any] = {}
+            if asked:
+                most = MAX_TOP_K if wanted else 50 + 10 * end
+                hits = await self._documents.search(user_id, str(op.query), most, (at, by), **options)
+                found += [(told[0][0], one, told) for one, told in hits.values() if passes(one)]
+            if not (asked and options) and len(found) + len(rest) < end:
+                held = await self._documents.find(user_id, within=(at, by))
+                rest += islice((one for one in held if one.name not in hits and passes(one)), end)
         if len(users) > 1:
             found.sort(key=lambda one: -one[0])
-        return [*(item for _, item in found), *rest][op.offset : op.offset + op.limit]
+        items = [_item(one, SearchItem, score=score) for score, one, _ in found]
+        for item, (_, _, told) in zip(items, found if evidence else (), strict=False):
+            item.value[ASKED] = [one.brief() for _, one in told]
+        return [*items, *(_item(one, SearchItem) for one in rest)][op.offset : end]
 
-    async def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+    async def _namespaces(self, op: base.ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
         prefix = next((one.path for one in conditions if one.match_type == "prefix"), ())
         known = prefix[: prefix.index("*")] if "*" in prefix else prefix
@@ -187,7 +179,7 @@ class MemForestStore(BaseStore):
 def _item(document: Document, kind: type[Item] = Item, **more: Any) -> Any:
     *namespace, key = document.name
     times = {"created_at": document.created, "updated_at": document.updated}
-    return kind(namespace=tuple(namespace), key=key, value=document.value, **times, **more)
+    return kind(namespace=tuple(namespace), key=key, value=deepcopy(document.value), **times, **more)
 
 
 def _matches(condition: Any, namespace: Namespace) -> bool:

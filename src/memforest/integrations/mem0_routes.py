@@ -52,23 +52,10 @@ REFUSED = {
     "only_metadata_based_search": "List with a filter instead (get_all).",
 }
 """Options that cannot be honoured, and what to use instead."""
-WITHOUT_EFFECT = frozenset(
-    [
-        "version",
-        "api_version",
-        "output_format",
-        "async_mode",
-        "source",
-        "org_id",
-        "org_name",
-        "project_id",
-        "project_name",
-        "show_expired",
-        "rerank",
-        "keyword_search",
-        "filter_memories",
-    ]
-)
+WITHOUT_EFFECT = {
+    "version", "api_version", "output_format", "async_mode", "source", "org_id", "org_name", "project_id", "project_name",
+    "show_expired", "rerank", "keyword_search", "filter_memories",
+}  # fmt: skip
 """Options that are accepted and change nothing."""
 INSTEAD = {
     "/v1/exports": ("A memory export", "Use `memforest export`, or GET /v1/users/{user_id}/export."),
@@ -138,11 +125,9 @@ class Add(Ids):
 
     def turns(self) -> list[dict[str, Any]]:
         """Return the messages as turns with the owner's ids and metadata."""
-        given = (
-            {"role": "user", "content": self.messages} if isinstance(self.messages, str) else self.messages
-        )
-        listed = [given] if isinstance(given, dict) else given
-        return records.labelled(listed, self.owner(), self.metadata)
+        given = [self.messages] if isinstance(self.messages, (str, dict)) else self.messages
+        turns = [{"role": "user", "content": one} if isinstance(one, str) else one for one in given]
+        return records.labelled(turns, self.owner(), self.metadata)
 
 
 class List(Ids):

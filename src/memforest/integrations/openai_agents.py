@@ -21,7 +21,7 @@ from memforest.memory.forest import AsyncMemForest
 from memforest.read.stored import TurnView
 from memforest.write.turns import check_id, json_object
 
-with needs(("openai-agents", "0.24", "0.25")):
+with needs(("openai-agents", "0.23", "0.25")):
     from agents import FunctionTool, SessionABC, SessionSettings, TResponseInputItem, function_tool
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 

@@ -18,7 +18,7 @@ from memforest.memory.blocking import MemForest
 from memforest.memory.forest import AsyncMemForest
 from memforest.write.turns import check_id
 
-with needs(("pydantic-ai-slim", "2.68", "3")):
+with needs(("pydantic-ai-slim", "2.66", "3")):
     from pydantic_ai import FunctionToolset, RunContext
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter

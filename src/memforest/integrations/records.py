@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from math import exp
 from typing import Any, Literal, NamedTuple
 
 from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
+from memforest.integrations.adapter import scores
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult
@@ -298,11 +298,9 @@ class Memory:
     def shown(self, names: Iterable[str] | None = None, **more: Any) -> dict[str, Any]:
         """Return it in mem0's shape, with its id and the requested fields."""
         whole = {
-            **{
-                name: one.isoformat() if isinstance(one, datetime) else one
-                for name, one in self.fields.items()
-            },
+            **self.fields,
             **{"metadata": self.fields["metadata"] or None, "expiration_date": None, "immutable": False},
+            **{name: self.fields[name].isoformat() for name in ("created_at", "updated_at")},
             **more,
         }
         keep = whole.keys() if names is None else {"id", *names}
@@ -398,7 +396,7 @@ class Memories:
         plain = fields_in(wanted) <= {"user_id"}
         for top in (most,) if plain else sorted({min(MAX_TOP_K, 4 * most), MAX_TOP_K}):
             result = await self.forest.user(self.user).search(question, top_k=top, **options)
-            for one, score in zip(result.evidence, _scores(result.evidence), strict=True):
+            for one, score in zip(result.evidence, scores(result.evidence), strict=True):
                 if score < least or len(records) == most:
                     return list(records.values())
                 if record := await self._of_evidence(one, wanted):
@@ -476,18 +474,6 @@ class Memories:
             "superseded": fact is not None and fact.superseded_by is not None,
         }
         return Memory(fields, session_id, turn.id, fact)
-
-
-def _scores(evidence: tuple[Evidence, ...]) -> list[float]:
-    """Return scores within (0, 1) that never increase along the evidence.
-
-    Our scores are unbounded sums of weighted parts, and what leads by its time may have a lower one.
-    """
-    found: list[float] = []
-    for one in reversed(evidence):
-        bounded = 1 / (1 + exp(-max(-30.0, min(30.0, one.score))))
-        found.append(max(bounded, found[-1] if found else 0.0))
-    return found[::-1]
 
 
 def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memories]:
