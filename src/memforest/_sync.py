@@ -35,13 +35,7 @@ class _Portal:
     def __init__(self) -> None:
         # These are imported when they are first needed, as by `numpy.unique`. A process that another thread forks
         # meanwhile would have a child in which that module is locked for ever.
-        for name in (
-            "numpy.ma",
-            "pydantic.dataclasses",
-            "pydantic._internal._serializers",
-            "memforest.data",
-            "snowballstemmer",
-        ):
+        for name in ("numpy.ma", "pydantic.dataclasses", "pydantic._internal._serializers", "memforest.data", "snowballstemmer"):  # fmt: skip
             importlib.import_module(name)
         spans.prepare()
         self.loop = asyncio.new_event_loop()

@@ -93,7 +93,9 @@ def scores(evidence: Sequence[Evidence]) -> list[float]:
     return found[:0:-1]
 
 
-def read_messages(messages: Any, skips: Skips | None = None, *, ids: bool = True) -> list[dict[str, Any]]:
+def read_messages(
+    messages: Any, skips: Skips | None = None, *, ids: bool = True, most: int | None = None
+) -> list[dict[str, Any]]:
     """Return the messages of any framework as turns for `add`, each with an id by which it is not stored twice.
 
     Calls of tools and their results are turns of role ``tool``, which is nobody's statement; images and files are named in place;
@@ -104,6 +106,7 @@ def read_messages(messages: Any, skips: Skips | None = None, *, ids: bool = True
         messages: a list of messages, mappings or objects; see `AsyncMemForest.ingest_session`.
         skips: counts what is left out.
         ids: give an id to messages that have none.
+        most: how many characters of a longer text are read, as a turn that is too long would be refused.
 
     Raises:
         InputError: if one of them is no message.
@@ -119,7 +122,7 @@ def read_messages(messages: Any, skips: Skips | None = None, *, ids: bool = True
             continue
         for number, turn in enumerate(turns_of(with_placeholders(message), tools, skips)):
             content = turn.get("content", turn.get("text"))
-            text = clean(unmarked(content if isinstance(content, str) else ""))
+            text = clean(unmarked(content if isinstance(content, str) else ""), most)
             if not text:
                 skips.leave_out("message without text")
                 continue
@@ -224,7 +227,7 @@ class Bridge:
         """Keep the messages of a session that are new; None where none says anything, or the memory fails."""
 
         async def add() -> IngestResult | None:
-            turns = read_messages(messages)
+            turns = read_messages(messages, most=self.forest.config.max_turn_chars)
             memory = await self.user(user_id) if turns else None
             return await memory.add(turns, session_id=session_id, **options) if memory else None
 

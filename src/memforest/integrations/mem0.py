@@ -113,7 +113,8 @@ class AsyncMemory:
             raise InputError(f"metadata is of the type {type(metadata).__name__}; give a mapping")
         given = {"role": "user", "content": messages} if isinstance(messages, str) else messages
         listed = given if isinstance(given, Sequence) else [given]
-        turns = records.labelled(read_messages(listed, ids=False), owner, metadata)
+        said = read_messages(listed, ids=False, most=self.forest.config.max_turn_chars)
+        turns = records.labelled(said, owner, metadata)
         handle, memories = self.forest.user(owner["user_id"]), records.Memories(self.forest, owner["user_id"])
         result = await records.add_at_its_time(handle, turns, owner.get("run_id"), timestamp, infer)
         made = await records.made_by(memories, result)

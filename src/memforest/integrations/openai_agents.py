@@ -79,7 +79,7 @@ class MemForestSession(SessionABC):
             InputError: if one is no mapping of JSON values.
             StoreError: if the memory cannot be written.
         """
-        turns = [_turn(item, number) for number, item in enumerate(items)]
+        turns = [_turn(one, at, self.bridge.forest.config.max_turn_chars) for at, one in enumerate(items)]
         memory = await self.bridge.user(self.user)
         if turns:
             await memory.add(turns, session_id=self.session_id)
@@ -123,7 +123,7 @@ def memory_tools(
     return [function_tool(each) for each in Bridge(forest, **options).tools(user, writes=writes)]
 
 
-def _turn(item: Any, number: int) -> dict[str, Any]:
+def _turn(item: Any, number: int, most: int) -> dict[str, Any]:
     """Return an item as a turn."""
     if not isinstance(item, Mapping):
         raise InputError(
@@ -131,11 +131,9 @@ def _turn(item: Any, number: int) -> dict[str, Any]:
         )
     kept = json_object({_ITEM: dict(item)}, f"item {number}")
     content = item.get("content")
-    if isinstance(content, list) or item.get("type") not in (None, "message"):
-        read = read_messages([item])
-    else:
-        read = read_messages([{"role": item.get("role"), "content": content}])
-    text = "\n".join(str(one["content"]) for one in read)
+    plain = not isinstance(content, list) and item.get("type") in (None, "message")
+    read = read_messages([{"role": item.get("role"), "content": content} if plain else item])
+    text = "\n".join(str(one["content"]) for one in read)[:most]
     if not text:
         name = item.get("type") or item.get("role") or "item"
         return {"role": "system", "content": clean(f"({name} without words of its own)", 200), **kept}

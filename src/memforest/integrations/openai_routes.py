@@ -88,9 +88,8 @@ class Compound(_Strict):
 
     def read(self) -> records.Filter:
         """Return it as a filter."""
-        return records.Filter(
-            "all" if self.type == "and" else "any", tuple(one.read() for one in self.filters)
-        )
+        op = "all" if self.type == "and" else "any"
+        return records.Filter(op, tuple(one.read() for one in self.filters))
 
 
 class Ranking(_Strict):
