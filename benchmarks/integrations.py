@@ -96,10 +96,17 @@ async def searches(forest: AsyncMemForest, questions: list[str]) -> list[Row]:
     from memforest.integrations.langchain import MemForestRetriever
     from memforest.integrations.langgraph import MemForestNodes
 
-    retriever, nodes = MemForestRetriever(forest=forest, user=USER, k=10), MemForestNodes(forest)
+    retriever, nodes = (
+        MemForestRetriever(forest=forest, user=USER, k=10),
+        MemForestNodes(forest, recall={"top_k": 10}),
+    )
     config: Any = {"configurable": {"thread_id": "t", "user_id": USER}}
     for question in questions:
         await forest.query(USER, question, top_k=10)
+
+    async def told(at: int) -> object:
+        return (await forest.query(USER, questions[at], top_k=10)).context(2000)
+
     ways: dict[str, Way] = {
         "query": lambda at: forest.query(USER, questions[at], top_k=10),
         "LangChain retriever": lambda at: retriever.ainvoke(questions[at]),
@@ -107,7 +114,13 @@ async def searches(forest: AsyncMemForest, questions: list[str]) -> list[Row]:
             {"messages": [HumanMessage(questions[at])]}, config
         ),
     }
-    return ratios("search", await in_turn(ways, len(questions)), "query", "1.2")
+    found = await in_turn({**ways, "query and context": told}, len(questions))
+    pairs = {"query": "LangChain retriever", "query and context": "LangGraph node"}
+    return [
+        row
+        for base, name in pairs.items()
+        for row in ratios("search", {one: found[one] for one in (base, name)}, base, "1.2")
+    ]
 
 
 async def stores(folder: Path, items: int, rounds: int) -> list[Row]:

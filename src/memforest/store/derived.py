@@ -115,11 +115,10 @@ def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray
     """Return the vectors that some item with the same text has already."""
     found: dict[bytes, bytes] = {}
     for part, marks in parts(digests):
-        of_part = (
-            f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})"
-            for table in VECTOR_TABLES.values()
-        )
-        found |= tx.pairs(" UNION ALL ".join(of_part), part * len(VECTOR_TABLES))
+        # One of each: thousands of turns may say the same.
+        one = map("(SELECT vector FROM {} WHERE digest = w.digest LIMIT 1)".format, VECTOR_TABLES.values())
+        sql = f"WITH w (digest) AS (VALUES {marks.replace('?', '(?)')}) SELECT digest, coalesce({', '.join(one)}) AS v FROM w"
+        found |= tx.pairs(f"{sql} WHERE v NOTNULL", part)
     return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 
