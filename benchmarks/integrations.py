@@ -8,7 +8,8 @@
 words (`index=False`), then the same calls on both in turn. Where Python's SQLite loads no extensions theirs has no vectors, and a query
 of it looks at nothing.
 
-*turn*: a turn of an agent with a scripted model, with and without a memory that keeps what is said and recalls nothing.
+*turn*: a turn of an agent with a scripted model, with and without a memory that keeps what is said and recalls nothing, and that write
+by itself.
 
 *hook*: the process of a hook that recalls for a prompt, with a running server, beside a Python that does nothing.
 
