@@ -106,7 +106,7 @@ BAD_SESSIONS: list[tuple[str, Any, type[MemForestError], str]] = [
         "the last instant of all",
         [turn(timestamp="9999-12-31T23:59:59.999Z")],
         TimestampError,
-        "turn 0.*no time after",
+        "turn 0.*the last possible time",
     ),
     ("an empty text", [turn(content="")], InputError, "turn 0 has no text"),
     ("only white space", [turn(content=" \n\t\u3000")], InputError, "turn 0 has no text"),

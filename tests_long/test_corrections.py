@@ -170,7 +170,7 @@ def test_corrections_of_corrections(tmp_path: Path) -> None:
             CorrectionError, match=rf"is corrected; what holds is fact {two.new_fact_id}; undo"
         ):
             user.update(first, "Bob lives in Rome.")
-        with pytest.raises(CorrectionError, match=rf"was itself corrected; undo\('{two.key}'\)"):
+        with pytest.raises(CorrectionError, match=rf"was corrected itself; call undo\('{two.key}'\)"):
             user.undo(one.key)
         back = user.update(two.new_fact_id or "", BOB_DAVIS)
         assert back.new_fact_id == first

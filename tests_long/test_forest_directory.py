@@ -319,7 +319,7 @@ def test_somebody_elses_readable_memory_is_said(tmp_path: Path) -> None:
     path.chmod(0o644)
     os.chown(path, 65534, 65534)
     with a_forest(tmp_path) as forest:
-        assert "others than its owner can read it" in forest.query("u", "Where?").warnings[0]
+        assert "more than its owner can read it" in forest.query("u", "Where?").warnings[0]
     assert modes(path) == {0o644}
 
 

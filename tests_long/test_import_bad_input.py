@@ -75,10 +75,10 @@ def refused(folder: Path, raw: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"", "is no export of memforest"),
-        (b"hello\n", "is no export of memforest.*`memforest ingest` reads chat files"),
-        (b'[{"role": "user", "content": "hi"}]', "is no export of memforest"),
-        (b'{"format": "memforest export"}\n', "line 1 names no schema"),
+        (b"", "is not an export of memforest"),
+        (b"hello\n", "is not an export of memforest.*`memforest ingest` reads chat files"),
+        (b'[{"role": "user", "content": "hi"}]', "is not an export of memforest"),
+        (b'{"format": "memforest export"}\n', "line 1 should name a schema"),
         (b'{"format": "memforest export", "schema": 2}\n', "newer memforest: it has schema 2.*upgrade"),
         (b'{"format": "memforest export", "schema": 1}\n', "line 1 has no settings"),
         (b"\xff\xfe\x00", "is no export"),
@@ -106,7 +106,7 @@ def test_a_changed_export_is_recognised(folder: Path, exported: bytes) -> None:
     gone = next(
         at for at, line in enumerate(lines) if b'"record":"spent"' in line or b'"record":"state"' in line
     )
-    refused(folder, b"".join(lines[:gone] + lines[gone + 1 :]), "counts other rows than there are")
+    refused(folder, b"".join(lines[:gone] + lines[gone + 1 :]), "counts other rows than it has")
     refused(folder, exported + b"{}\n", f"line {len(lines) + 1} stands behind the end")
 
 

@@ -116,7 +116,7 @@ def test_settings_that_do_not_check_themselves_are_checked() -> None:
         ({"indexes": ["none"]}, "'none' is unknown"),
         ({"index_settings": {"none": {}}}, "'none' is unknown"),
         ({"index_settings": {"memforest": {"session_k": 2}}}, r"\[index\.memforest\] session_k .*not 2"),
-        ({"index_settings": {"memforest": {"families": ["session", "session"]}}}, "none twice"),
+        ({"index_settings": {"memforest": {"families": ["session", "session"]}}}, "each only once"),
         ({"index_settings": {"memforest": {"families": []}}}, "at least one"),
         ({"index_settings": {"memforest": {"evidence": "some"}}}, "'all', 'reached' or 'roots'"),
         ({"index_settings": {"flat": {"depth": 2}}}, r"\[index\.flat\] unknown setting depth"),
