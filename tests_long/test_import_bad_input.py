@@ -81,8 +81,8 @@ def refused(folder: Path, raw: bytes, said: str) -> None:
         (b'{"format": "memforest export"}\n', "line 1 should name a schema"),
         (b'{"format": "memforest export", "schema": 2}\n', "newer memforest: it has schema 2.*upgrade"),
         (b'{"format": "memforest export", "schema": 1}\n', "line 1 has no settings"),
-        (b"\xff\xfe\x00", "is no export"),
-        (b"PK\x03\x04", "is no export"),
+        (b"\xff\xfe\x00", "is not an export"),
+        (b"PK\x03\x04", "is not an export"),
     ],
 )
 def test_what_is_no_export_is_refused(folder: Path, raw: bytes, said: str) -> None:
@@ -95,7 +95,7 @@ def test_a_truncated_export_is_recognised(folder: Path, exported: bytes, share: 
     """Cut within a line or between two, wherever it ends."""
     cut = exported[: int(len(exported) * share)]
     refused(folder, cut, "is truncated")
-    refused(folder, cut[: cut.rfind(b"\n") + 1] or b"\n", "is truncated|is no export")
+    refused(folder, cut[: cut.rfind(b"\n") + 1] or b"\n", "is truncated|is not an export")
 
 
 def test_a_changed_export_is_recognised(folder: Path, exported: bytes) -> None:
@@ -221,8 +221,8 @@ def test_a_wrong_line_is_named_by_its_number(
 
 @pytest.mark.parametrize(
     ("line", "said"), [(b'{"record":\n', "is not JSON"), (b"[1]\n", "is not a JSON object"), (b'{"a":NaN}\n', "not JSON"),
-                       (b"\xff\n", "is no JSON"), (b'{"record": ["turn"]}\n', "unknown record"),
-                       (b"[" * 100_000 + b"\n", "is no JSON")]
+                       (b"\xff\n", "is not JSON"), (b'{"record": ["turn"]}\n', "unknown record"),
+                       (b"[" * 100_000 + b"\n", "is not JSON")]
 )  # fmt: skip
 def test_a_line_that_cannot_be_read_is_named(folder: Path, exported: bytes, line: bytes, said: str) -> None:
     """Broken JSON, other JSON, other bytes."""

@@ -113,11 +113,11 @@ def test_settings_that_do_not_check_themselves_are_checked() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"indexes": ["none"]}, "'none' is unknown"),
-        ({"index_settings": {"none": {}}}, "'none' is unknown"),
+        ({"indexes": ["none"]}, "unknown index 'none'"),
+        ({"index_settings": {"none": {}}}, "unknown index 'none'"),
         ({"index_settings": {"memforest": {"session_k": 2}}}, r"\[index\.memforest\] session_k .*not 2"),
         ({"index_settings": {"memforest": {"families": ["session", "session"]}}}, "each only once"),
-        ({"index_settings": {"memforest": {"families": []}}}, "at least one"),
+        ({"index_settings": {"memforest": {"families": []}}}, "one or more kinds"),
         ({"index_settings": {"memforest": {"evidence": "some"}}}, "'all', 'reached' or 'roots'"),
         ({"index_settings": {"flat": {"depth": 2}}}, r"\[index\.flat\] unknown setting depth"),
     ],
@@ -146,7 +146,7 @@ def test_a_setting_that_is_an_index_s_is_found(tmp_path: Path, monkeypatch: pyte
         ]
         for make in makes:
             with pytest.raises(
-                ConfigError, match=rf"no setting {name} here: .*'{index}'; .*\[index\.{index}\]"
+                ConfigError, match=rf"{name} is a setting of the index '{index}'; .*\[index\.{index}\]"
             ):
                 make()
 
@@ -157,7 +157,7 @@ def test_where_settings_of_indexes_stand_is_said_before_any_is_imported() -> Non
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
     )
-    assert "no setting session_k" in ran.stdout
+    assert "unknown setting session_k" in ran.stdout
     assert "[index.NAME]" in ran.stdout
 
 

@@ -58,7 +58,7 @@ def test_levels_and_budgets_of_ones_own() -> None:
         ({"budgets": {"easy": (1,)}}, "'simple', 'hybrid' or 'complex'"),
         ({"budgets": dict.fromkeys(COMPLEXITIES, (0, 0, 0))}, "recalls nothing: of the levels"),
         ({"levels": (4,), "complexity": 0}, "above 0 for a question that is simple; give it one"),
-        ({"leaf": 3}, "no setting leaf"),
+        ({"leaf": 3}, "unknown setting leaf"),
     ],
 )
 def test_what_recalls_nothing_is_refused_with_what_to_write(given: dict[str, Any], said: str) -> None:

@@ -91,7 +91,7 @@ def test_a_name_gets_the_memory_s_index_or_says_how_to(tx: Tx) -> None:
         own.get(meta.index_rows(tx), "flat", listed=True)
     with pytest.raises(NotFoundError, match=r"add_index\('told'\) makes it; it has: memforest"):
         own.get(meta.index_rows(tx), "told")
-    with pytest.raises(ConfigError, match="'nosuch' is unknown"):
+    with pytest.raises(ConfigError, match="unknown index 'nosuch'"):
         own.choose(meta.index_rows(tx), "nosuch")
     own.add(tx, "told")
     assert own.get(meta.index_rows(tx), "told") is own.get(meta.index_rows(tx), "told")
