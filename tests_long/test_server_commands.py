@@ -91,7 +91,7 @@ def test_a_group_without_its_command_says_so_in_one_line(command: str) -> None:
         (["--port", "65536"], "0<=x<=65535"),
         (["--host", "0.0.0.0"], "make a key first (memforest keys create NAME)"),
         (["--address", "memory.example"], "such as 'https://memory.example'"),
-        (["--address", "https://m.example/?a"], "is no address"),
+        (["--address", "https://m.example/?a"], "is not an address"),
         (["--rate", "many"], "such as '600/minute'"),
         (["--oidc-issuer", "https://id.example"], "give both"),
         (["extra"], "unexpected extra argument"),

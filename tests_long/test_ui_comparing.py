@@ -216,9 +216,9 @@ def test_markup_in_what_was_held_is_text(browser: Browser) -> None:
 def test_a_long_timeline_is_cut_and_says_so(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """No page reads the whole memory."""
     url = {"user": "ann", "by": "known", "a": "2024-02-01", "b": "2024-05-01", "entity": "ann"}
-    assert "Of a longer timeline" not in browser.get("/diff", **url).text
+    assert "only the first part of a longer timeline" not in browser.get("/diff", **url).text
     monkeypatch.setattr(asking, "MAX_PAGE", 1)
-    assert "Of a longer timeline" in browser.get("/diff", **url).text
+    assert "only the first part of a longer timeline" in browser.get("/diff", **url).text
 
 
 def forms(page: str) -> list[dict[str, str]]:

@@ -229,7 +229,7 @@ def test_the_place_is_the_innermost_of_ours() -> None:
     ("error", "said"),
     [
         (SchemaVersionError(SECRET), "Another version of memforest wrote the memory"),
-        (StoreKeyError(SECRET), "The memory is encrypted"),
+        (StoreKeyError(SECRET), "encryption does not fit"),
         (CorruptStoreError(SECRET), "`memforest maintain repair` mends"),
         (StoreLockedError(SECRET), "try again"),
         (StoreError(SECRET), "`memforest doctor` says why"),
