@@ -50,7 +50,7 @@ OURS = {
     "first": {
         "test_langgraph": "langgraph", "test_langchain": "langchain-core", "test_openai_agents": "openai-agents",
         "test_pydantic_ai": "pydantic-ai-slim", "test_claude": "anthropic", "test_same_talk": "all of these",
-        "test_examples": "all of these",
+        "test_examples": "all of these", "test_bad_input": "all of these",
     },
     "second": {"test_google_adk": "google-adk", "test_mem0": "mem0ai", "test_examples": "google-adk"},
 }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from memforest.importers.messages import typed
@@ -59,10 +60,11 @@ class MemForestMemory(AbstractCapability[Any]):
         return check_id(self.user(ctx) if callable(self.user) else self.user, "user")
 
     def get_toolset(self) -> Any:
-        """Return the tools, for the user of the run."""
+        """Return the tools, for the user of the run; those of a user are made once, as reading their signatures takes a while."""
+        made = lru_cache(64)(lambda user: FunctionToolset(self.bridge.tools(user, writes=self.writes)))
 
         def of_run(ctx: RunContext[Any]) -> FunctionToolset[Any]:
-            return FunctionToolset(self.bridge.tools(self._user(ctx), writes=self.writes))
+            return made(self._user(ctx))
 
         return of_run
 
@@ -92,9 +94,7 @@ def _messages(found: list[ModelMessage], run_id: str) -> Iterator[dict[str, Any]
         for part in message["parts"]:
             content = part.get("content")
             if part["part_kind"] == "user-prompt" and isinstance(content, list):
-                parts += [
-                    one if isinstance(one, str) else {**one, "type": one.get("kind")} for one in content
-                ]
+                parts += [it if isinstance(it, str) else {**it, "type": it.get("kind")} for it in content]
             elif part["part_kind"] != "retry-prompt":
                 parts += typed(part)
         role = "user" if message["kind"] == "request" else "assistant"
