@@ -47,7 +47,7 @@ def test_the_package_stays_within_its_budget() -> None:
 
 def test_the_budget_is_no_larger_than_it_was() -> None:
     """Nobody raises the budget: it is at most what it was when it was made."""
-    assert budget()["code_lines"] <= 48_751
+    assert budget()["code_lines"] <= 48_750
     assert budget()["files"] <= 216
     assert budget()["classes"] <= 590
 

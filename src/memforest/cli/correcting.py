@@ -113,8 +113,9 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
 def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
     """Delete a turn, session, fact, entity, period or memory for good.
 
-    None of its words stay in the files, nor anything that was made of it. Give exactly one thing to delete. The command shows what would go, and asks. Without a terminal it cannot ask, and
-    needs --yes. Backups still have what you delete.
+    None of its words stay in the files, nor anything that was made of it. Give exactly one thing to delete. The
+    command shows what would go, and asks. Without a terminal it cannot ask, and needs --yes. Backups still have what
+    you delete.
     """
     wanted = {name: value for name, value in given.items() if value}
     if len(wanted) != 1:

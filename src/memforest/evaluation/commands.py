@@ -172,12 +172,8 @@ def draft(call: Call, /, file: Path, model: str, base_url: str | None, facts: in
     with call.forest() as forest:
         lines = drafted(call.memory(forest), _model(model, base_url, None), facts)
     file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines), encoding="utf-8")
-    call.show(
-        lines,
-        lambda screen: screen.line(
-            f"{file} has {len(lines)} questions. Read and mend them, then run `memforest eval own {file}`."
-        ),
-    )
+    told = f"{file} has {len(lines)} questions. Read and mend them, then run `memforest eval own {file}`."
+    call.show(lines, lambda screen: screen.line(told))
 
 
 def _plan(
@@ -190,8 +186,7 @@ def _plan(
 
 
 def _out(plan: Plan, given: dict[str, Any], name: str = "") -> Path:
-    out: Path = given["out"] or Path(f"eval-{name or plan.bench}")
-    return out
+    return Path(given["out"] or f"eval-{name or plan.bench}")
 
 
 def _measure(call: Call, plan: Plan, given: dict[str, Any]) -> None:

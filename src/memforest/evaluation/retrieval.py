@@ -31,9 +31,9 @@ from memforest.errors import InputError
 from memforest.evaluation.cases import Case, Question
 from memforest.evaluation.loaders import read_cases
 from memforest.evaluation.measures import MEASURES, Mean, mean_of, ranking
-from memforest.evaluation.systems import Found, Piece, ReadOnce, System, Written, open_system, spent_ms
+from memforest.evaluation.systems import Found, Piece, ReadOnce, Rows, System, Written, open_system, spent_ms
 from memforest.ports import ReadsStates
-from memforest.reading.steps import choose_steps
+from memforest.reading.steps import choose_reranker
 from memforest.text import count_tokens, cut
 
 __all__ = ["Journal", "Plan", "Results", "begin", "run_retrieval"]
@@ -237,7 +237,7 @@ def _run(plan: Plan, out: Path, report: Report = lambda *_: None) -> None:
     questions, done = (Journal(out / "questions.jsonl", "qid"),
         Journal(out / "retrieval.jsonl", "system", "qid"),)  # fmt: skip
     written = Journal(out / "memories.jsonl", "system", "case")
-    reranker = choose_steps(plan.config).reranker
+    reranker = choose_reranker(plan.config)
     if isinstance(reranker, ReadsStates):
         plan = replace(plan, config=replace(plan.config, reranker=ReadOnce(reranker, reranker.model_id)))
     with ExitStack() as closing:
@@ -279,10 +279,9 @@ def _question(case: Case, one: Question) -> dict[str, Any]:
 def _asked(
     plan: Plan, system: System, case: Case, one: Question, session_of: Mapping[str, str]
 ) -> dict[str, Any]:
-    reader = plan.config.reranker
-    began = spent_ms() + (reader.spared if isinstance(reader, ReadOnce) else 0.0)
+    began = _spent(plan)
     found = found_of(system.find(case, one, plan.depth))
-    ms, cpu = (spent_ms() + (reader.spared if isinstance(reader, ReadOnce) else 0.0) - began).tolist()
+    ms, cpu = (_spent(plan) - began).tolist()
     ranked: dict[str, int] = {}
     used = 0
     for piece in found.pieces:
@@ -296,6 +295,12 @@ def _asked(
         "measures": ranking(list(ranked.items()), one, session_of),
         "pieces": [[piece.text, list(piece.turns[:5])] for piece in shown],
     }  # fmt: skip
+
+
+def _spent(plan: Plan) -> Rows:
+    """Return the ms on the clock and of processor time, with what a system was spared by those asked before it."""
+    reader = plan.config.reranker
+    return spent_ms() + (reader.spared if isinstance(reader, ReadOnce) else 0.0)
 
 
 def found_of(found: Found | Sequence[Piece]) -> Found:

@@ -38,7 +38,7 @@ from memforest.search.vectors import index_tokens, question_tokens, turn_text
 from memforest.settings import INDEX_SETTINGS, PRESETS, hints_of
 from memforest.trees.attached import INDEXES, make_index
 
-__all__ = ["BASELINES", "Found", "Maker", "Piece", "ReadOnce", "System", "Written", "open_system", "settings_of",
+__all__ = ["BASELINES", "Found", "Maker", "Piece", "ReadOnce", "Rows", "System", "Written", "open_system", "settings_of",
     "spent_ms", "swapped", "system_names",]  # fmt: skip
 
 Rows = NDArray[np.float64]

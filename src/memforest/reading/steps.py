@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memforest.config import Config, EmbedderSetting, RerankerSetting, is_reranker
+from memforest.config import Config, is_reranker
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
 from memforest.models.calls import Calls, Trace
@@ -126,7 +126,7 @@ def choose_steps(config: Config) -> Steps:
     """
     calls = _calls(config)
     by_chat = {} if calls is None else _by_chat(calls, config)
-    reranker = _reranker(config.reranker, config.embedder)
+    reranker = choose_reranker(config)
     local = LocalAnswerer(
         threshold=config.answer_threshold,
         reranker="" if reranker is None else reranker.model_id,
@@ -182,7 +182,9 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     return {step: make() for step, make in made.items() if step in config.chat_steps}
 
 
-def _reranker(value: RerankerSetting, embedder: EmbedderSetting) -> Reranker | None:
+def choose_reranker(config: Config) -> Reranker | None:
+    """Return the configured reranker, None where there is none. Errors are those of `choose_steps`."""
+    value, embedder = config.reranker, config.embedder
     if value == "auto":  # it was fitted beside what the local embedders find
         local = isinstance(embedder, str) and not embedder.startswith(("none", "hash-words"))
         value = "local" if local and MS_MARCO.find() is not None else None

@@ -7,9 +7,8 @@ Source: https://www.sqlite.org/backup.html, https://www.sqlite.org/wal.html.
 `recrypt` encrypts a memory's file, decrypts it, or gives it another key. The file is copied to a new one beside it.
 The copy is compared with it row by row, and takes its place by a renaming. At any moment there is a whole file under
 its name, and its salt says what that may be (`memforest.store.files`). Meanwhile nobody else has the file open:
-SQLite's
-exclusive lock is held, which no other connection in any process lets be taken. In the end the bytes of the old file are
-overwritten. After a crash the same call finishes what is left. Whoever waits for the lock has the old file open, and
+SQLite's exclusive lock is held, which no other connection in any process lets be taken. In the end the bytes of the old
+file are overwritten. After a crash the same call finishes what is left. Whoever waits for the lock has the old file open, and
 finds it overwritten; see `Database._open_writer`.
 Sources: https://www.zetetic.net/sqlcipher/sqlcipher-api/#sqlcipher_export, https://www.sqlite.org/howtocorrupt.html
 section 4.1 (why no log may be left beside a file that is renamed).
